@@ -1,0 +1,165 @@
+"""A data set as it lies in memory: raw values, integer labels, and a schema that says what each column is.
+
+Pixels stay uint8 and holes stay NaN until a step needs them (`mmdgm.data.batches`). Nothing here needs torch.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmdgm.errors import InputError
+
+UNKNOWN = -1
+"""The label of a row whose class is not known: it takes part in the bound and has no hinge loss."""
+
+Kind = Literal["real", "binary", "categorical"]
+Values = NDArray[np.uint8] | NDArray[np.float32]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table; `mean` and `scale` standardise a real one, `levels` name a category's codes."""
+
+    name: str
+    kind: Kind
+    levels: tuple[str, ...] = ()
+    mean: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def width(self) -> int:
+        """How many numbers the networks see for it: one, or one for each level."""
+        return len(self.levels) if self.kind == "categorical" else 1
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What a row holds: an image of values in [0, 1] (or bytes), or the columns of a table."""
+
+    image_shape: tuple[int, ...] | None = None
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """How many numbers the networks see for a row."""
+        if self.image_shape is not None:
+            return int(np.prod(self.image_shape))
+        return sum(column.width for column in self.columns)
+
+    @property
+    def raw_width(self) -> int:
+        """How many values a row of the user's has."""
+        return self.width if self.image_shape is not None else len(self.columns)
+
+    def fitted(self, x: Values) -> "Schema":
+        """The same schema, its real columns standardised by the observed values of `x` (training rows only)."""
+
+        def fit(column: Column, values: NDArray[Any]) -> Column:
+            seen = values[~np.isnan(values)].astype(np.float64)
+            if column.kind != "real" or not len(seen):
+                return column
+            scale = float(seen.std())
+            return replace(column, mean=float(seen.mean()), scale=scale if scale > 0 else 1.0)
+
+        return replace(self, columns=tuple(fit(c, x[:, i]) for i, c in enumerate(self.columns)))
+
+    def encode(self, x: Values) -> Values:
+        """Raw rows as the networks see them: images as they are, a table standardised and one-hot."""
+        if self.image_shape is not None:
+            return x
+        return np.concatenate([_encode(c, x[:, i]) for i, c in enumerate(self.columns)], axis=1)
+
+    def decode(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The way back: the most probable level of a category, a real column in its own units."""
+        if self.image_shape is not None:
+            return x
+        ends = np.cumsum([column.width for column in self.columns])
+        parts = np.split(x, ends[:-1], axis=1)
+        return np.stack([_decode(c, part) for c, part in zip(self.columns, parts, strict=True)], axis=1)
+
+    def to_json(self) -> dict[str, Any]:
+        """The schema as it stands in a run folder."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(stored: dict[str, Any]) -> "Schema":
+        """The schema that `to_json` wrote."""
+        shape = stored["image_shape"]
+        columns = tuple(Column(**{**c, "levels": tuple(c["levels"])}) for c in stored["columns"])
+        return Schema(tuple(shape) if shape is not None else None, columns)
+
+
+def _encode(column: Column, values: NDArray[Any]) -> NDArray[np.float32]:
+    if column.kind == "real":
+        return ((values - column.mean) / column.scale).astype(np.float32)[:, None]
+    if column.kind == "binary":
+        return values.astype(np.float32)[:, None]
+    missing = np.isnan(values)
+    codes = np.where(missing, 0, values).astype(np.int64)
+    one_hot = np.eye(len(column.levels), dtype=np.float32)[codes]
+    one_hot[missing] = np.nan
+    return one_hot
+
+
+def _decode(column: Column, values: NDArray[np.float32]) -> NDArray[np.float32]:
+    if column.kind == "categorical":
+        return values.argmax(axis=1).astype(np.float32)
+    return values[:, 0] * np.float32(column.scale) + np.float32(column.mean)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Rows, their labels (`UNKNOWN` where there is none), the classes' names, and the schema of a row.
+
+    `official_test` counts the rows at the end that their publisher set apart as the test set.
+    """
+
+    name: str
+    x: Values
+    y: Labels
+    classes: tuple[str, ...]
+    schema: Schema
+    official_test: int = 0
+    _hash: list[str] = field(default_factory=list, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def sha256(self) -> str:
+        """A hash of every value and label: two runs with the same one saw the same data."""
+        if not self._hash:
+            digest = hashlib.sha256()
+            for array in (self.x, self.y):
+                digest.update(f"{array.dtype} {array.shape}".encode())
+                digest.update(np.ascontiguousarray(array).data)
+            self._hash.append(digest.hexdigest())
+        return self._hash[0]
+
+    def take(self, rows: NDArray[np.int64] | slice) -> "Dataset":
+        """Some of the rows, in the order asked for."""
+        return replace(self, x=self.x[rows], y=self.y[rows], official_test=0, _hash=[])
+
+
+def encode_labels(labels: Sequence[Any] | NDArray[Any], argument: str) -> tuple[Labels, tuple[str, ...]]:
+    """Labels of any type as codes 0, 1, ... in the order of their values; None, NaN and '' mean unknown."""
+    listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    known = {label for label in listed if not _blank(label)}
+    try:
+        ordered = sorted(known)
+    except TypeError:
+        ordered = sorted(known, key=lambda label: (type(label).__name__, str(label)))
+    if len(ordered) < 2:
+        raise InputError(f"{argument} must hold at least two classes; it holds {len(ordered)}: {ordered}.")
+    codes = {label: code for code, label in enumerate(ordered)}
+    y = np.array([UNKNOWN if _blank(label) else codes[label] for label in listed], dtype=np.int64)
+    return y, tuple(str(label) for label in ordered)
+
+
+def _blank(label: Any) -> bool:
+    return label is None or label == "" or (isinstance(label, float) and np.isnan(label))

@@ -1,0 +1,185 @@
+"""The user's own data: an .npz, a CSV or Parquet table, or a folder of pictures with a subfolder for each class.
+
+A hole is NaN in an array, and an empty cell (or NA, NaN, null, none, ?) in a table. Labels may be of any type;
+a row without one is unlabelled.
+"""
+
+import csv
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmdgm.data.dataset import UNKNOWN, Column, Dataset, Schema, Values, encode_labels
+from mmdgm.errors import InputError, unknown
+
+_HOLES = {"", "na", "nan", "null", "none", "?"}
+_PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
+_LABEL_NAMES = ("label", "y", "class", "target")
+_MOST_LEVELS = 1000
+
+
+def load_file(path: Path, label: str | None = None) -> Dataset:
+    """The data in a file or folder; `label` names the label column of a table."""
+    if path.is_dir():
+        return _pictures(path)
+    readers = {".npz": _npz, ".csv": _csv, ".parquet": _parquet}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InputError(
+            f"--data must be a .npz, .csv or .parquet file or a folder of pictures; got '{path.name}'."
+        )
+    return reader(path, label)
+
+
+def _npz(path: Path, label: str | None) -> Dataset:
+    if label is not None:
+        raise InputError("--label is for tables; an .npz holds its labels in 'y'.")
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in arrays.files}
+    except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
+        hint = " (labels of object type: save them as strings, with y.astype(str))" if "pickle" in str(error) else ""
+        raise InputError(f"'{path}' cannot be read as an .npz of plain arrays{hint}.") from None
+    if "x" not in found:
+        raise InputError(f"'{path}' must hold an array 'x'; it holds {', '.join(found) or 'nothing'}.")
+    x, schema = _array(found["x"], str(path))
+    y, classes = _labels(found.get("y"), len(x), f"'y' in '{path}'")
+    return Dataset(path.stem, x, y, classes, schema)
+
+
+def _labels(y: Any, rows: int, argument: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    if y is None:
+        return np.full(rows, UNKNOWN, dtype=np.int64), ()
+    if np.ndim(y) != 1 or len(y) != rows:
+        raise InputError(f"{argument} must have one label for each of the {rows} rows; its shape is {np.shape(y)}.")
+    return encode_labels(y, argument)
+
+
+def _array(x: NDArray[Any], where: str) -> tuple[Values, Schema]:
+    """An array as pixels (bytes, or three and more dimensions with values in [0, 1]) or as real columns."""
+    if x.ndim < 2 or not x.size:
+        raise InputError(f"'x' in '{where}' must have rows and columns, or be images; its shape is {x.shape}.")
+    if x.dtype.kind not in "fiub":
+        raise InputError(f"'x' in '{where}' must hold numbers; its type is {x.dtype}. For text use a CSV table.")
+    image = x.ndim > 2
+    if x.dtype == np.uint8 and image:
+        return x, Schema(image_shape=x.shape[1:])
+    values = x.astype(np.float32)
+    _refuse_infinite(values, f"'x' in '{where}'")
+    if image:
+        if np.nanmin(values) < 0 or np.nanmax(values) > 1:
+            raise InputError(
+                f"'x' in '{where}' must be images of bytes, or of numbers in [0, 1]; the values run from "
+                f"{np.nanmin(values):g} to {np.nanmax(values):g}. Divide them by their greatest possible value."
+            )
+        return values, Schema(image_shape=x.shape[1:])
+    columns = tuple(_number_column(f"x{i}", values[:, i]) for i in range(x.shape[1]))
+    return values, Schema(columns=columns)
+
+
+def _refuse_infinite(values: Values, what: str) -> None:
+    if np.isinf(values).any():
+        at = tuple(int(i) for i in np.argwhere(np.isinf(values))[0])
+        raise InputError(f"{what} must hold finite numbers or NaN; the entry at {at} is infinite.")
+
+
+def _number_column(name: str, values: NDArray[Any]) -> Column:
+    seen = np.unique(values[~np.isnan(values)])
+    return Column(name, "binary" if len(seen) and np.isin(seen, (0, 1)).all() else "real")
+
+
+def _csv(path: Path, label: str | None) -> Dataset:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.reader(file))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"'{path}' is not a CSV table in UTF-8: {error}.") from None
+    if len(rows) < 2:
+        raise InputError(f"'{path}' must have a line of column names and at least one row; it has {len(rows)} lines.")
+    names, *body = rows
+    for number, row in enumerate(body, start=2):
+        if len(row) != len(names):
+            raise InputError(f"'{path}', line {number}: {len(row)} cells, but the table has {len(names)} columns.")
+    columns = [[None if cell.strip().lower() in _HOLES else cell.strip() for cell in c] for c in zip(*body, strict=True)]
+    return _table(path, names, columns, label)
+
+
+def _parquet(path: Path, label: str | None) -> Dataset:
+    try:
+        import pyarrow as arrow
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise InputError("reading Parquet needs pyarrow: pip install 'mmdgm[tables]'.") from None
+    try:
+        table = parquet.read_table(path)
+    except (arrow.ArrowException, OSError) as error:
+        raise InputError(f"'{path}' cannot be read as Parquet: {error}.") from None
+    return _table(path, table.column_names, [column.to_pylist() for column in table.columns], label)
+
+
+def _table(path: Path, names: Sequence[str], columns: Sequence[Sequence[Any]], label: str | None) -> Dataset:
+    if len(set(names)) < len(names):
+        raise InputError(f"'{path}' must have column names that differ; got {', '.join(names)}.")
+    if label is not None and label not in names:
+        raise unknown(f"label column in '{path.name}'", label, names)
+    chosen = label or next((name for name in _LABEL_NAMES if name in names), None)
+    y, classes = _labels(None, len(columns[0]), "")
+    if chosen is not None:
+        y, classes = encode_labels(columns[names.index(chosen)], f"label column '{chosen}'")
+    described = [_column(n, c) for n, c in zip(names, columns, strict=True) if n != chosen]
+    if not described:
+        raise InputError(f"'{path}' must have a column beside its label '{chosen}'.")
+    x = np.stack([values for _, values in described], axis=1)
+    _refuse_infinite(x, f"'{path}'")
+    return Dataset(path.stem, x, y, classes, Schema(columns=tuple(column for column, _ in described)))
+
+
+def _column(name: str, cells: Sequence[Any]) -> tuple[Column, NDArray[np.float32]]:
+    """A column of numbers, or else of categories."""
+    try:
+        if any(isinstance(cell, bool) for cell in cells):
+            raise ValueError(name)
+        values = np.array([np.nan if cell is None else float(cell) for cell in cells], dtype=np.float32)
+        return _number_column(name, values), values
+    except (ValueError, TypeError):
+        codes, levels = encode_labels(list(cells), f"column '{name}'")
+        if len(levels) > _MOST_LEVELS:
+            raise InputError(
+                f"column '{name}' has {len(levels)} different texts, more than {_MOST_LEVELS}; is it an identifier? "
+                "Leave it out of the file."
+            ) from None
+        return Column(name, "categorical", levels), np.where(codes == UNKNOWN, np.nan, codes).astype(np.float32)
+
+
+def _pictures(folder: Path) -> Dataset:
+    """Pictures of one size in subfolders named after their classes."""
+    from PIL import Image, UnidentifiedImageError
+
+    classes = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    files = [
+        (path, code)
+        for code, name in enumerate(classes)
+        for path in sorted((folder / name).iterdir())
+        if path.suffix.lower() in _PICTURES
+    ]
+    if len(classes) < 2 or not files:
+        raise InputError(f"'{folder}' must hold a subfolder of pictures for each of two or more classes.")
+    images: list[NDArray[np.uint8]] = []
+    for path, _ in files:
+        try:
+            with Image.open(path) as picture:
+                grey = picture.mode in ("1", "L", "LA", "I", "I;16")
+                images.append(np.asarray(picture.convert("L" if grey else "RGB")))
+        except (UnidentifiedImageError, OSError):
+            raise InputError(f"'{path}' cannot be read as a picture; remove it or save it again.") from None
+        if images[-1].shape != images[0].shape:
+            raise InputError(
+                f"the pictures in '{folder}' must have one size and kind; '{files[0][0].name}' is "
+                f"{images[0].shape} and '{path.name}' is {images[-1].shape}."
+            )
+    y = np.array([code for _, code in files], dtype=np.int64)
+    return Dataset(folder.name, np.stack(images), y, tuple(classes), Schema(image_shape=images[0].shape))

@@ -1,0 +1,141 @@
+"""Estimators of the objective's gradient (section 3.2): reparameterised, and by the score function.
+
+Both take a batch and the noise of the step, and return a surrogate: a number whose gradient is the estimate.
+For the reparameterised estimator the surrogate is the estimate of J itself.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution
+
+from mmdgm.data.batches import Batch, values
+from mmdgm.data.dataset import UNKNOWN
+from mmdgm.model import MaxMarginDGM, Noise, Recognised
+from mmdgm.objective import Objective, Terms, augmented_scores, distortion, hinge, rate, sampled_rate
+
+
+class Estimate(NamedTuple):
+    """A surrogate to differentiate, and the means of the terms of J over the batch."""
+
+    surrogate: Tensor
+    terms: Terms
+
+
+def observe(x: Tensor, noise: Noise) -> Tensor:
+    """x as this step sees it: bytes become values in [0, 1], which are drawn as bits if the noise says so."""
+    x = values(x)
+    if noise.pixels is None:
+        return x
+    uniform = (noise.pixels.to(torch.float32) + 32768.5) / 65536
+    return (uniform < x).to(x.dtype)
+
+
+def estimate(
+    model: MaxMarginDGM, batch: Batch, noise: Noise, objective: Objective, perturbation: Tensor | None = None
+) -> Estimate:
+    """The estimate that the model's recipe asks for; `perturbation` is from `mmdgm.adversary`, if anything."""
+    x = observe(batch.x, noise)
+    recognised = model.recognition(x, noise.dropout)
+    if model.recipe.estimator == "score" and model.generative is not None:
+        return _score_function(model, batch._replace(x=x), recognised, noise, objective)
+    return _reparameterised(model, batch._replace(x=x), recognised, noise, objective, perturbation)
+
+
+def _reparameterised(
+    model: MaxMarginDGM,
+    batch: Batch,
+    recognised: Recognised,
+    noise: Noise,
+    objective: Objective,
+    perturbation: Tensor | None,
+) -> Estimate:
+    """With z = g(eps, x), J's estimate is differentiable in every parameter, and so its own surrogate."""
+    q = recognised.q
+    z = model.latents.make(q, noise.latents)
+    D = R = torch.zeros_like(batch.x[:, 0])
+    if model.generative is not None:
+        D = distortion(model.generative(z), batch.x, batch.observed).mean(0)
+        R = _rate(model, q, z).mean(0)
+    H = hinge(_scores(model, recognised, z, noise), batch.y, objective.margin)
+    if perturbation is not None:  # the margin is asked for at x and at the worst point near it alike
+        near = model.recognition(batch.x + perturbation, noise.dropout, remember=False)
+        H = (H + hinge(_scores(model, near, z, noise), batch.y, objective.margin)) / 2
+    terms = Terms(D, R, H)
+    return Estimate(objective(terms, model.classifier.squared_norm()), terms.means())
+
+
+def _score_function(
+    model: MaxMarginDGM, batch: Batch, recognised: Recognised, noise: Noise, objective: Objective
+) -> Estimate:
+    """Equation 7: E_q[cost(z) grad log q(z)] for what depends on phi through z alone, paths for the rest.
+
+    The cost of a sample is what it adds to J: -log p(x | z), log q(z) - log p(z) unless the rate is in closed
+    form, and C (F(y~, z) - F(y_n, z)) with the loss-augmented prediction y~ if the classifier reads z.
+    """
+    assert model.generative is not None
+    q = recognised.q
+    z = model.latents.make(q, noise.latents).detach()
+    D = distortion(model.generative(z), batch.x, batch.observed)
+    R = _rate(model, q, z)
+    scores = _scores_of_samples(model, recognised, z, noise)
+    H = hinge(scores.mean(0), batch.y, objective.margin)
+    cost = D.detach()
+    if model.recipe.rate == "sampled":
+        cost = cost + R.detach()
+        R = R.detach()
+    if _reads_samples(model):
+        cost = cost + objective.C * _hinge_of_samples(scores.detach(), batch.y, objective.margin)
+    terms = Terms(D.mean(0), R.mean(0), H)
+    log_q = q.log_prob(z).sum(-1)
+    baseline = _baseline(model, cost, recognised.hidden[-1].detach())
+    surrogate = objective(terms, model.classifier.squared_norm())
+    surrogate = surrogate + ((cost - baseline.detach()) * log_q).mean()
+    if model.baseline is not None:  # the learned baseline follows the cost by least squares
+        surrogate = surrogate + (baseline - cost).square().mean()
+    return Estimate(surrogate, terms.means())
+
+
+def _rate(model: MaxMarginDGM, q: Distribution, z: Tensor) -> Tensor:
+    """R_n for each sample of z, (L, B)."""
+    prior = model.latents.prior(z)
+    if model.recipe.rate == "sampled":
+        return sampled_rate(q, prior, z)
+    return rate(q, model.latents.prior(z[0])).expand(z.shape[:-1])
+
+
+def _reads_samples(model: MaxMarginDGM) -> bool:
+    return model.recipe.features == "latents" and model.recipe.expected_features == "sampled"
+
+
+def _scores_of_samples(model: MaxMarginDGM, recognised: Recognised, z: Tensor, noise: Noise) -> Tensor:
+    """Decision values for each sample, (L, B, M); L = 1 where the features do not depend on the samples."""
+    mask = noise.dropout[-1] if noise.dropout else None
+    f = model.features(recognised, z if _reads_samples(model) else None, mask)
+    scores: Tensor = model.classifier(f if f.ndim == 3 else f.unsqueeze(0))
+    return scores
+
+
+def _scores(model: MaxMarginDGM, recognised: Recognised, z: Tensor, noise: Noise) -> Tensor:
+    return _scores_of_samples(model, recognised, z, noise).mean(0)
+
+
+def _hinge_of_samples(scores: Tensor, y: Tensor, margin: float) -> Tensor:
+    """F(y~, z_l) - F(y_n, z_l), with y~ the loss-augmented prediction from the mean over the samples."""
+    predicted = augmented_scores(scores.mean(0), y, margin).argmax(-1)
+
+    def of(label: Tensor) -> Tensor:
+        return scores.gather(-1, label.clamp(min=0).expand(scores.shape[:-1]).unsqueeze(-1)).squeeze(-1)
+
+    return torch.where(y == UNKNOWN, torch.zeros(()).to(scores), of(predicted) - of(y))
+
+
+def _baseline(model: MaxMarginDGM, cost: Tensor, hidden: Tensor) -> Tensor:
+    """What a sample's cost is compared with; it does not depend on that sample, so the mean is unmoved."""
+    if model.recipe.baseline == "none":
+        return torch.zeros_like(cost)
+    if model.baseline is not None:
+        learned: Tensor = model.baseline(hidden).float().squeeze(-1)
+        return learned.expand(cost.shape)
+    return (cost.sum(0) - cost) / (len(cost) - 1)

@@ -1,0 +1,232 @@
+"""Recipes: every model of the paper, and ours, as a frozen value over one objective. Nothing here needs torch.
+
+A recipe is changed with `dataclasses.replace`, or from the command line with `--set FIELD=VALUE`; every field
+says its range beside it, and is checked against it when a recipe is made.
+"""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args, get_origin
+
+from mmdgm.errors import InputError, unknown
+
+Rule = tuple[str, Callable[[Any], bool]]
+
+_POSITIVE: Rule = ("greater than 0", lambda v: v > 0)
+_NOT_NEGATIVE: Rule = ("at least 0", lambda v: v >= 0)
+_AT_LEAST_ONE: Rule = ("at least 1", lambda v: v >= 1)
+_SHARE: Rule = ("at least 0 and below 1", lambda v: 0 <= v < 1)
+_SIZES: Rule = ("layer sizes of at least 1", lambda v: v is None or all(size >= 1 for size in v))
+
+
+def _setting(default: Any, meaning: str, rule: Rule | None = None) -> Any:
+    return field(default=default, metadata={"meaning": meaning, "rule": rule})
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A model and how it is trained; the fields are named as in the paper where it has a name for them."""
+
+    name: str = _setting("mine", "what the recipe is called")
+    summary: str = _setting("", "one line about it")
+
+    # the data
+    data: str = _setting("mnist", "the data it is trained on unless other data are named")
+    split: Literal["paper", "whole"] = _setting("paper", "hold a sixth back for validation, or nothing")
+
+    # the model
+    hidden: tuple[int, ...] = _setting((500, 500), "hidden layers of the recognition network", _SIZES)
+    generative_hidden: tuple[int, ...] | None = _setting(
+        None, "hidden layers of the generative network; none mirrors the recognition network", _SIZES
+    )
+    activation: Literal["softplus", "relu", "silu", "tanh"] = _setting("softplus", "of every hidden layer")
+    normalise: bool = _setting(False, "batch normalisation in both networks")
+    latents: str = _setting("gaussian", "the family of z: gaussian, bernoulli, or one of yours")
+    latent_size: int = _setting(50, "K, the number of latent variables", _AT_LEAST_ONE)
+    likelihood: Literal[
+        "bernoulli", "bernoulli-binarised", "gaussian-fixed", "gaussian-shared", "gaussian", "columns"
+    ] = _setting("bernoulli-binarised", "p(x | z); binarised: training pixels are drawn anew at each step")
+    features: Literal["hidden", "last", "latents"] = _setting(
+        "hidden", "what the classifier reads: all hidden layers, the last one, or z"
+    )
+
+    # the learning problem
+    bound: bool = _setting(True, "whether the bound is part of the objective (without: a plain classifier)")
+    C: float = _setting(15.0, "weight of the hinge loss against the bound", _NOT_NEGATIVE)
+    margin: float = _setting(3.0, "what the hinge loss asks for between the classes", _POSITIVE)
+    weight_variance: float = _setting(1.0, "sigma^2, prior variance of the classifier's weights", _POSITIVE)
+    adversary: float = _setting(
+        0.0, "radius of the worst input perturbation under which the margin must hold, too", _NOT_NEGATIVE
+    )
+
+    # the gradient
+    estimator: Literal["reparameterised", "score"] = _setting("reparameterised", "of the gradient")
+    baseline: Literal["none", "leave-one-out", "learned"] = _setting(
+        "leave-one-out", "variance reduction of the score estimator"
+    )
+    samples: int = _setting(1, "L, samples of z for each example and step", _AT_LEAST_ONE)
+    rate: Literal["analytic", "sampled"] = _setting("analytic", "how KL(q || p) is computed")
+    expected_features: Literal["analytic", "sampled"] = _setting(
+        "analytic", "whether the classifier reads E[z] or samples, for features=latents"
+    )
+
+    # the optimisation
+    epochs: int = _setting(100, "passes over the training rows", _AT_LEAST_ONE)
+    pretraining_epochs: int = _setting(0, "how many of them come first without the hinge loss", _NOT_NEGATIVE)
+    batch_size: int = _setting(500, "m, examples of a step", _AT_LEAST_ONE)
+    optimiser: Literal["adam", "sgd"] = _setting("adam", "how the gradient is followed")
+    learning_rate: float = _setting(1e-3, "its highest value", _POSITIVE)
+    schedule: Literal["constant", "thirds", "cosine", "pegasos"] = _setting(
+        "cosine", "the rate over time: constant, /3 at intervals, cosine, or Pegasos' sigma^2 N / t"
+    )
+    constant_share: float = _setting(0.0, "share of the steps before thirds or cosine begin to fall", _SHARE)
+    warmup_share: float = _setting(0.02, "share of the steps over which the rate rises", _SHARE)
+    weight_decay: float = _setting(0.0, "decoupled decay of the networks' weights, per unit rate", _NOT_NEGATIVE)
+    clip: float = _setting(0.0, "largest norm of a gradient; 0 for none", _NOT_NEGATIVE)
+    dropout: float = _setting(0.0, "share of hidden units dropped in the recognition network", _SHARE)
+    input_dropout: float = _setting(0.0, "share of inputs dropped", _SHARE)
+    feature_dropout: float = _setting(0.0, "share of features dropped before the classifier", _SHARE)
+    ema: float = _setting(0.0, "decay per step of the averaged weights that are kept; 0 for none", _SHARE)
+    select: Literal["last", "best"] = _setting("last", "which epoch's weights are kept, by validation data")
+
+    def __post_init__(self) -> None:
+        kinds = typing.get_type_hints(Recipe)
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if not _is_a(value, kinds[f.name]):
+                raise InputError(f"{f.name} must be {describe(kinds[f.name])}; got {value!r}.")
+            rule = f.metadata["rule"]
+            if rule is not None and not rule[1](value):
+                raise InputError(f"{f.name} must be {rule[0]}; got {value!r}.")
+        self._check_together()
+
+    def _check_together(self) -> None:
+        if self.pretraining_epochs >= self.epochs:
+            raise InputError(
+                f"pretraining_epochs must be below epochs; got {self.pretraining_epochs} of {self.epochs}."
+            )
+        if not self.bound and self.features == "latents":
+            raise InputError("features=latents needs bound=true: without the bound z is not learned.")
+        if self.estimator == "score" and self.baseline == "leave-one-out" and self.samples < 2:
+            raise InputError(
+                f"baseline=leave-one-out needs samples of at least 2; got {self.samples}. "
+                "Use --set samples=2 or --set baseline=learned."
+            )
+        if self.schedule == "pegasos" and self.optimiser != "sgd":
+            raise InputError(f"schedule=pegasos needs optimiser=sgd; got {self.optimiser}.")
+        if self.select == "best" and self.split == "whole":
+            raise InputError("select=best needs validation rows; split=whole has none. Use split=paper.")
+
+    def to_json(self) -> dict[str, Any]:
+        """The recipe as it stands in a run folder."""
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def from_json(stored: dict[str, Any]) -> "Recipe":
+        """The recipe that `to_json` wrote."""
+        return Recipe(**{k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()})
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if isinstance(kind, types.UnionType):
+        return any(_is_a(value, one) for one in get_args(kind))
+    if get_origin(kind) is tuple:
+        return isinstance(value, tuple) and all(_is_a(part, int) for part in value)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return value is None if kind is type(None) else isinstance(value, kind)
+
+
+def describe(kind: Any) -> str:
+    """A type of a field in words."""
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(get_args(kind))
+    if isinstance(kind, types.UnionType):
+        return " or ".join(describe(one) for one in get_args(kind))
+    if get_origin(kind) is tuple:
+        return "whole numbers with commas between them"
+    words = {float: "a number", int: "a whole number", bool: "true or false", str: "text"}
+    return words.get(kind, "none")
+
+
+def changed(recipe: Recipe, settings: list[str]) -> Recipe:
+    """The recipe after `FIELD=VALUE` settings, each checked for its name, its type and its range."""
+    kinds = typing.get_type_hints(Recipe)
+    changes: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise InputError(f"--set takes FIELD=VALUE; got '{setting}'.")
+        if key not in kinds:
+            raise unknown("field of a recipe", key, kinds)
+        changes[key] = _parse(key, text, kinds[key])
+    return dataclasses.replace(recipe, **changes)
+
+
+def _parse(key: str, text: str, kind: Any) -> Any:
+    for one in get_args(kind) if isinstance(kind, types.UnionType) else (kind,):
+        try:
+            return _parse_as(text, one)
+        except ValueError:
+            continue
+    raise InputError(f"{key} must be {describe(kind)}; got '{text}'.")
+
+
+def _parse_as(text: str, kind: Any) -> Any:
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            raise ValueError(text)
+        return text.lower() == "true"
+    if kind is type(None):
+        if text.lower() != "none":
+            raise ValueError(text)
+        return None
+    if get_origin(kind) is tuple:
+        return tuple(int(part) for part in text.split(",") if part)
+    if get_origin(kind) is Literal:
+        return text  # checked against the known words when the recipe is made
+    return kind(text)
+
+
+def va_mnist() -> Recipe:
+    """The paper's VA: the bound alone."""
+    return Recipe(
+        name="va-mnist",
+        summary="VA: the variational auto-encoder of the paper, 500-500-50, no labels",
+        C=0.0,
+    )
+
+
+def mmva_mnist() -> Recipe:
+    """What `make train` trains."""
+    return Recipe(
+        name="mmva-mnist",
+        summary="MMVA for a laptop: good at both within three minutes on two cores",
+    )
+
+
+def mmva_mnist_paper() -> Recipe:
+    """The paper's MMVA: its networks, likelihood, C and margin, pre-trained as a VA."""
+    return Recipe(
+        name="mmva-mnist-paper",
+        summary="MMVA of the paper: 500-500-50, C = 15, pre-trained without labels",
+    )
+
+
+RECIPES: dict[str, Callable[[], Recipe]] = {
+    recipe().name: recipe for recipe in (va_mnist, mmva_mnist, mmva_mnist_paper)
+}
+
+
+def recipe_named(name: str) -> Recipe:
+    """The recipe of that name."""
+    if name not in RECIPES:
+        raise unknown("recipe", name, RECIPES)
+    return RECIPES[name]()

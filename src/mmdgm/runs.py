@@ -1,0 +1,235 @@
+"""The run folder: everything that makes a run, and nothing that has to be trusted blindly.
+
+    run.json                recipe, seed, data and their hash, versions, machine; written once
+    metrics.jsonl           one line for each epoch, appended as it happens
+    checkpoint-N.safetensors   all that resuming needs; the newest replaces the one before
+    weights.safetensors     the weights to use, once training is done
+    result.json             what training came to, once it is done
+    manifest.json           length and sha256 of every file above, written last and at once
+
+This module does all the saving. A file is written beside its place, synced, and moved there, so that a crash
+leaves the old one or the new one; a file counts only once the manifest names it. Nothing is ever unpickled.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from mmdgm.errors import InputError, WorkError
+
+Tensors = dict[str, Tensor]
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """The whole content or none of it, on disk when this returns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def to_bytes(content: Any) -> bytes:
+    """JSON as this program writes it."""
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+class RunFolder:
+    """One run on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._manifest: dict[str, dict[str, Any]] = {}
+
+    @staticmethod
+    def create(path: Path, description: dict[str, Any]) -> "RunFolder":
+        """A new run, described by what goes into `run.json`; the folder must be new or empty."""
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise InputError(f"--out must be a new or an empty folder; '{path}' is in use. Choose another one.")
+        folder = RunFolder(path)
+        folder._put("run.json", to_bytes(description))
+        folder._put("metrics.jsonl", b"")
+        folder._seal()
+        return folder
+
+    @staticmethod
+    def open(path: Path) -> "RunFolder":
+        """A run that was written before, every file of it checked against the manifest."""
+        manifest = path / "manifest.json"
+        if not manifest.is_file():
+            raise InputError(f"'{path}' is no run folder: it has no manifest.json. Give one that train wrote.")
+        folder = RunFolder(path)
+        try:
+            folder._manifest = json.loads(manifest.read_text())["files"]
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"'{manifest}' is damaged: it is not the JSON that train writes.") from None
+        for name in folder._manifest:
+            folder._check(name)
+        return folder
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Only one process may write to a run."""
+        with open(self.path / ".lock", "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"another process is training in '{self.path}'; wait for it, or stop it.") from None
+            yield
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What `run.json` holds."""
+        return self._json("run.json")
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """What training came to, or nothing if it is not done."""
+        return self._json("result.json") if "result.json" in self._manifest else None
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of `metrics.jsonl` up to the newest checkpoint."""
+        kept = (self.path / "metrics.jsonl").read_bytes()[: self._manifest["metrics.jsonl"]["bytes"]]
+        return [json.loads(line) for line in kept.splitlines()]
+
+    def append_metrics(self, line: dict[str, Any]) -> None:
+        """One line more, for whoever watches; it counts from the next checkpoint on."""
+        with open(self.path / "metrics.jsonl", "ab") as file:
+            file.write(json.dumps(line).encode() + b"\n")
+
+    def forget_uncounted_metrics(self) -> None:
+        """Cut off the lines after the newest checkpoint, which a resumed run will write again."""
+        os.truncate(self.path / "metrics.jsonl", self._manifest["metrics.jsonl"]["bytes"])
+
+    def save_checkpoint(self, number: int, tensors: Tensors, state: dict[str, Any]) -> None:
+        """All that resuming needs. The checkpoint before goes only when this one is safe."""
+        old = self._checkpoint_name()
+        new = f"checkpoint-{number}.safetensors"
+        self._put(new, save(_contiguous(tensors), {"state": json.dumps(state)}))
+        self._manifest["metrics.jsonl"] = _entry((self.path / "metrics.jsonl").read_bytes())
+        self._drop_checkpoint(keep=new)
+        if old is not None and old != new:
+            (self.path / old).unlink(missing_ok=True)
+
+    def load_checkpoint(self) -> tuple[Tensors, dict[str, Any]] | None:
+        """What `save_checkpoint` saved last, or nothing."""
+        name = self._checkpoint_name()
+        if name is None:
+            return None
+        tensors, metadata = self._tensors(name)
+        return tensors, json.loads(metadata["state"])
+
+    def finish(self, weights: Tensors, result: dict[str, Any]) -> None:
+        """The weights to use and the result; the checkpoint is not needed any more."""
+        old = self._checkpoint_name()
+        self._put("weights.safetensors", save(_contiguous(weights)))
+        self._put("result.json", to_bytes(result))
+        self._manifest["metrics.jsonl"] = _entry((self.path / "metrics.jsonl").read_bytes())
+        self._drop_checkpoint(keep=None)
+        if old is not None:
+            (self.path / old).unlink(missing_ok=True)
+
+    def weights(self) -> Tensors:
+        """The weights to use: the finished ones, or those of the newest checkpoint."""
+        if "weights.safetensors" in self._manifest:
+            return self._tensors("weights.safetensors")[0]
+        checkpoint = self.load_checkpoint()
+        if checkpoint is None:
+            raise InputError(f"'{self.path}' holds no weights yet; resume it: mmdgm train --resume {self.path}")
+        tensors, _ = checkpoint
+        for part in ("average.", "model."):
+            chosen = {k.removeprefix(part): v for k, v in tensors.items() if k.startswith(part)}
+            if chosen:
+                return chosen
+        raise WorkError(f"the checkpoint in '{self.path}' holds no weights.")
+
+    def put_picture(self, name: str, content: bytes) -> Path:
+        """A picture of the run."""
+        self._put(name, content)
+        self._seal()
+        return self.path / name
+
+    def _put(self, name: str, content: bytes) -> None:
+        write_atomically(self.path / name, content)
+        self._manifest[name] = _entry(content)
+
+    def _seal(self) -> None:
+        write_atomically(self.path / "manifest.json", to_bytes({"files": self._manifest}))
+
+    def _drop_checkpoint(self, keep: str | None) -> None:
+        self._manifest = {
+            name: entry
+            for name, entry in self._manifest.items()
+            if not name.startswith("checkpoint-") or name == keep
+        }
+        self._seal()
+
+    def _checkpoint_name(self) -> str | None:
+        return next((name for name in self._manifest if name.startswith("checkpoint-")), None)
+
+    def _check(self, name: str) -> None:
+        entry = self._manifest[name]
+        try:
+            content = (self.path / name).read_bytes()
+        except FileNotFoundError:
+            raise InputError(f"the run '{self.path}' is incomplete: '{name}' is missing.") from None
+        if name == "metrics.jsonl":  # it grows between checkpoints
+            content = content[: entry["bytes"]]
+        if _entry(content) != entry:
+            raise InputError(
+                f"the run '{self.path}' is damaged: '{name}' differs from what was written "
+                "(its sha256 is not the manifest's). Restore it from a copy, or train again."
+            )
+
+    def _json(self, name: str) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.path / name).read_text())
+        return content
+
+    def _tensors(self, name: str) -> tuple[Tensors, dict[str, str]]:
+        try:
+            with safe_open(self.path / name, framework="pt") as file:
+                return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118
+        except SafetensorError as error:
+            raise InputError(f"'{self.path / name}' is not a safetensors file: {error}.") from None
+
+
+def _contiguous(tensors: Tensors) -> Tensors:
+    return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+
+
+def _entry(content: bytes) -> dict[str, Any]:
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def state_tensors(prefix: str, state: dict[str, Any]) -> Tensors:
+    """The tensors of a module's state, under a prefix."""
+    return {f"{prefix}{name}": value for name, value in state.items() if isinstance(value, torch.Tensor)}

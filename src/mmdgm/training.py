@@ -1,0 +1,306 @@
+"""Training: the doubly stochastic subgradient algorithm (algorithm 1 of the paper), one step after another.
+
+    repeat
+        draw a random mini-batch of m data points          (the first stochasticity)
+        draw random samples from the noise distribution    (the second)
+        compute the subgradient of the objective's estimate
+        update the parameters
+    until all epochs are done
+
+Batch order and noise are functions of (seed, epoch, step), so a run that was stopped anywhere goes on bit for
+bit as if it had not been.
+"""
+
+import copy
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from mmdgm.adversary import worst_perturbation
+from mmdgm.data.batches import Batch, resident
+from mmdgm.data.dataset import Dataset
+from mmdgm.data.splits import Splits
+from mmdgm.errors import InputError, WorkError
+from mmdgm.evaluation import quick_look
+from mmdgm.gradients import Estimate, estimate
+from mmdgm.model import MaxMarginDGM, Noise
+from mmdgm.objective import Objective, Terms
+from mmdgm.optimisation import Average, build_optimiser, learning_rate
+from mmdgm.recipes import Recipe
+from mmdgm.runs import RunFolder, state_tensors
+from mmdgm.runtime import Runtime, generator
+
+CHECKPOINT_SECONDS = 30.0
+LOOKS_AT_VALIDATION = 50
+"""How often a run looks at the validation data, about; each look costs a tenth of an epoch."""
+
+
+class Progress(NamedTuple):
+    """Where a run is, for whoever shows it."""
+
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+    terms: Terms
+    seconds: float
+    validation: dict[str, float]
+
+
+@dataclass
+class State:
+    """All that changes while training; a checkpoint holds it whole."""
+
+    model: MaxMarginDGM
+    optimiser: torch.optim.Optimizer
+    average: Average | None
+    epoch: int = 0
+    step: int = 0
+    sums: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
+    seconds: float = 0.0
+    best_epoch: int = 0
+    best_value: float = math.inf
+    best: dict[str, Tensor] = field(default_factory=dict)
+    validation: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def current(self) -> MaxMarginDGM:
+        """The model to judge: the averaged one if weights are averaged."""
+        return self.average.model if self.average else self.model
+
+
+class Step:
+    """One step of the algorithm on one device; compiled if the runtime says so."""
+
+    def __init__(self, recipe: Recipe, runtime: Runtime, N: int) -> None:
+        self.recipe, self.runtime, self.N = recipe, runtime, N
+        self.objective = Objective(recipe.C, recipe.margin, recipe.weight_variance, N)
+        self._estimate = torch.compile(estimate, dynamic=False) if runtime.compile else estimate
+
+    def estimate(self, model: MaxMarginDGM, batch: Batch, noise: Noise, supervised: bool) -> Estimate:
+        """The objective's estimate on a batch; before the hinge loss is switched on it has C = 0."""
+        objective = self.objective if supervised else replace(self.objective, C=0.0)
+        with self.runtime.autocast():
+            perturbation = None
+            if self.recipe.adversary and supervised:
+                perturbation = worst_perturbation(model, batch, noise, self.recipe.adversary)
+            return self._estimate(model, batch, noise, objective, perturbation)
+
+    def update(self, state: State, number: int, steps: int, made: Estimate) -> None:
+        """Follow the gradient of an estimate: step `number` of all `steps`."""
+        made.surrogate.backward()  # type: ignore[no-untyped-call]
+        if self.recipe.clip:
+            torch.nn.utils.clip_grad_norm_(state.model.parameters(), self.recipe.clip)
+        rate = learning_rate(self.recipe, number, steps, self.N)
+        for group in state.optimiser.param_groups:
+            group["lr"] = rate
+        state.optimiser.step()
+        state.optimiser.zero_grad(set_to_none=True)
+        if state.average:
+            state.average.update(state.model, number)
+
+
+class Trainer:
+    """Trains one recipe on one split, into one run folder or into none."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        splits: Splits,
+        seed: int,
+        runtime: Runtime,
+        folder: RunFolder | None = None,
+        on_progress: Callable[[Progress], None] = lambda _: None,
+        should_stop: Callable[[], bool] = lambda: False,
+        on_metrics: Callable[[dict[str, Any]], None] = lambda _: None,
+    ) -> None:
+        self.recipe, self.seed, self.runtime, self.folder = recipe, seed, runtime, folder
+        self.on_progress, self.should_stop, self.on_metrics = on_progress, should_stop, on_metrics
+        device = runtime.torch_device
+        self.data = resident(splits.train, device)
+        self.valid = resident(splits.valid, device) if len(splits.valid) else None
+        self.N = len(splits.train)
+        self.batch_size = min(recipe.batch_size, self.N)
+        self.steps_per_epoch = self.N // self.batch_size
+        self.step = Step(recipe, runtime, self.N)
+        self.state = self._initial_state(build_model(recipe, splits.train, seed).to(device))
+
+    def run(self) -> State | None:
+        """Train to the end and return the state with the chosen weights, or nothing if it was stopped.
+
+        What a folder's checkpoint holds is not done again.
+        """
+        self._restore()
+        saved = time.monotonic()
+        if self.state.epoch == self.state.step == 0:
+            self._save()
+        while self.state.epoch < self.recipe.epochs:
+            if not self._epoch():
+                self._save()
+                return None
+            if time.monotonic() - saved > CHECKPOINT_SECONDS:
+                self._save()
+                saved = time.monotonic()
+        if self.recipe.select == "last":
+            self.state.best_epoch = self.recipe.epochs
+            self.state.best = _copy(self.state.current)
+        return self.state
+
+    def _initial_state(self, model: MaxMarginDGM) -> State:
+        average = Average(model, self.recipe.ema) if self.recipe.ema else None
+        return State(model, build_optimiser(model, self.recipe), average)
+
+    def _epoch(self) -> bool:
+        """The rest of the epoch that the state is in; false if it was stopped on the way."""
+        state, began = self.state, time.monotonic()
+        order = torch.randperm(self.N, generator=generator("cpu", self.seed, "order", state.epoch))
+        order = order.to(self.data.x.device)
+        state.model.train()
+        while state.step < self.steps_per_epoch:
+            if self.should_stop():
+                state.seconds += time.monotonic() - began
+                return False
+            self._one_step(order)
+            state.step += 1
+            self._report(began)
+        state.seconds += time.monotonic() - began
+        self._close_epoch()
+        return True
+
+    def _one_step(self, order: Tensor) -> None:
+        """Algorithm 1's loop body."""
+        state, m = self.state, self.batch_size
+        batch = self.data.rows(order[state.step * m : (state.step + 1) * m])
+        key = generator(self.data.x.device, self.seed, "noise", state.epoch, state.step)
+        noise = state.model.draw_noise(m, key)
+        made = self.step.estimate(state.model, batch, noise, self._supervised)
+        self._count(made)
+        steps = self.recipe.epochs * self.steps_per_epoch
+        self.step.update(state, state.epoch * self.steps_per_epoch + state.step, steps, made)
+
+    @property
+    def _supervised(self) -> bool:
+        return self.state.epoch >= self.recipe.pretraining_epochs
+
+    def _count(self, made: Estimate) -> None:
+        """Add the terms to the epoch's sums; a term that is no number stops the run before any update."""
+        *terms, surrogate = torch.stack([*made.terms, made.surrogate]).tolist()
+        if not math.isfinite(surrogate):
+            names = [n for n, value in zip(Terms._fields, terms, strict=True) if not math.isfinite(value)]
+            kept = f" The last good weights are kept in '{self.folder.path}'." if self.folder else ""
+            raise WorkError(
+                f"the {names[0] if names else 'objective'} is not a finite number at epoch "
+                f"{self.state.epoch + 1}, step {self.state.step + 1}. Try a smaller learning_rate, clip=1, or "
+                f"float32.{kept}"
+            )
+        self.state.sums = [a + b for a, b in zip(self.state.sums, terms, strict=True)]
+
+    def _report(self, began: float) -> None:
+        state = self.state
+        means = Terms(*(torch.tensor(s / state.step) for s in state.sums))
+        seconds = state.seconds + time.monotonic() - began
+        self.on_progress(
+            Progress(
+                state.epoch, self.recipe.epochs, state.step, self.steps_per_epoch, means, seconds, state.validation
+            )
+        )
+
+    def _close_epoch(self) -> None:
+        """Write the epoch's metrics, look at the validation data now and then, and keep the best weights."""
+        state = self.state
+        state.epoch += 1
+        means = [s / self.steps_per_epoch for s in state.sums]
+        line: dict[str, Any] = {"epoch": state.epoch, **dict(zip(Terms._fields, means, strict=True))}
+        every = max(1, self.recipe.epochs // LOOKS_AT_VALIDATION)
+        if self.valid is not None and (state.epoch % every == 0 or state.epoch == self.recipe.epochs):
+            state.validation = quick_look(state.current, self.valid, self.runtime, self.seed)
+            line.update(state.validation)
+            self._keep_best()
+        line["seconds"] = round(state.seconds, 3)
+        state.step, state.sums = 0, [0.0, 0.0, 0.0]
+        if self.folder:
+            self.folder.append_metrics(line)
+        self.on_metrics(line)
+
+    def _keep_best(self) -> None:
+        if self.recipe.select != "best" or not self._supervised:
+            return
+        by_error = self.recipe.C > 0 or not self.recipe.bound
+        value = self.state.validation["valid_error_percent"] if by_error else -self.state.validation["valid_bound_nats"]
+        if value < self.state.best_value:
+            self.state.best_value, self.state.best_epoch = value, self.state.epoch
+            self.state.best = _copy(self.state.current)
+
+    def _save(self) -> None:
+        if self.folder is None:
+            return
+        state = self.state
+        tensors = state_tensors("model.", state.model.state_dict()) | state_tensors("best.", state.best)
+        if state.average:
+            tensors |= state_tensors("average.", state.average.model.state_dict())
+        for index, moments in state.optimiser.state_dict()["state"].items():
+            tensors |= state_tensors(f"optimiser.{index}.", moments)
+        number = state.epoch * self.steps_per_epoch + state.step
+        self.folder.save_checkpoint(
+            number,
+            tensors,
+            {
+                "epoch": state.epoch,
+                "step": state.step,
+                "sums": state.sums,
+                "seconds": state.seconds,
+                "best_epoch": state.best_epoch,
+                "best_value": None if math.isinf(state.best_value) else state.best_value,
+                "validation": state.validation,
+            },
+        )
+
+    def _restore(self) -> None:
+        stored = self.folder.load_checkpoint() if self.folder else None
+        if self.folder is None or stored is None:
+            return
+        tensors, values = stored
+        state = self.state
+
+        def under(prefix: str) -> dict[str, Tensor]:
+            return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+        state.model.load_state_dict(under("model."))
+        if state.average:
+            state.average.model.load_state_dict(under("average."))
+        state.best = under("best.")
+        whole = state.optimiser.state_dict()
+        for name, value in under("optimiser.").items():
+            index, _, moment = name.partition(".")
+            whole["state"].setdefault(int(index), {})[moment] = value
+        state.optimiser.load_state_dict(whole)
+        state.epoch, state.step, state.sums = values["epoch"], values["step"], values["sums"]
+        state.seconds, state.validation = values["seconds"], values["validation"]
+        state.best_epoch = values["best_epoch"]
+        state.best_value = math.inf if values["best_value"] is None else values["best_value"]
+        self.folder.forget_uncounted_metrics()
+
+
+def build_model(recipe: Recipe, train: Dataset, seed: int) -> MaxMarginDGM:
+    """The model with its initial weights, drawn from the seed without touching the global generator's state."""
+    if recipe.C > 0 and not len(train.classes):
+        raise InputError(f"recipe '{recipe.name}' has C={recipe.C:g} and needs labels; the data have none. Set C=0.")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return MaxMarginDGM(recipe, train.schema, max(2, len(train.classes)))
+
+
+def operations(recipe: Recipe, splits: Splits) -> float:
+    """About how many floating-point operations a run takes."""
+    model = build_model(recipe, splits.train, 0)
+    weights = sum(p.numel() for p in model.parameters() if p.ndim > 1)
+    return 6.0 * weights * recipe.samples * len(splits.train) * recipe.epochs
+
+
+def _copy(model: MaxMarginDGM) -> dict[str, Tensor]:
+    return copy.deepcopy(model.state_dict())
