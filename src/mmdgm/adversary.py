@@ -9,15 +9,14 @@ import torch
 from torch import Tensor
 
 from mmdgm.data.batches import Batch
-from mmdgm.gradients import observe
-from mmdgm.model import MaxMarginDGM, Noise
+from mmdgm.model import MaxMarginDGM
 from mmdgm.objective import true_margin
 
 
-def worst_perturbation(model: MaxMarginDGM, batch: Batch, noise: Noise, radius: float) -> Tensor:
+def worst_perturbation(model: MaxMarginDGM, batch: Batch, radius: float) -> Tensor:
     """r = -radius g / |g| with g the gradient of F(y_n; x) - max_y F(y; x) in the observed entries of x."""
     with torch.enable_grad():
-        x = observe(batch.x, noise).requires_grad_()
+        x = batch.x.clone().requires_grad_()
         recognised = model.recognition(x, remember=False)
         margin = true_margin(model.classifier(model.features(recognised)), batch.y.clamp(min=0))
         (gradient,) = torch.autograd.grad(margin.sum(), x)

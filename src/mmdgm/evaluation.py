@@ -16,7 +16,7 @@ from mmdgm.data.batches import Batch, values
 from mmdgm.data.dataset import UNKNOWN
 from mmdgm.errors import InputError
 from mmdgm.model import MaxMarginDGM
-from mmdgm.objective import distortion, rate
+from mmdgm.objective import distortion
 from mmdgm.runtime import Runtime, generator
 
 _ROWS = 5000
@@ -146,7 +146,7 @@ def bound_terms(model: MaxMarginDGM, data: Batch, samples: int, key: torch.Gener
         q = model.recognition(x).q
         z = model.latents.make(q, _latent_noise(model, len(x), samples, key))
         distortions.append(distortion(model.generative(z), x, part.observed).mean(0).double())
-        rates.append(rate(q, model.latents.prior(z[0])).double())
+        rates.append(model.latents.divergence(q).double())
     return torch.cat(distortions), torch.cat(rates)
 
 

@@ -13,7 +13,7 @@ from torch.distributions import Distribution
 from mmdgm.data.batches import Batch, values
 from mmdgm.data.dataset import UNKNOWN
 from mmdgm.model import MaxMarginDGM, Noise, Recognised
-from mmdgm.objective import Objective, Terms, augmented_scores, distortion, hinge, rate, sampled_rate
+from mmdgm.objective import Objective, Terms, augmented_scores, distortion, hinge, sampled_rate
 
 
 class Estimate(NamedTuple):
@@ -23,24 +23,28 @@ class Estimate(NamedTuple):
     terms: Terms
 
 
-def observe(x: Tensor, noise: Noise) -> Tensor:
-    """x as this step sees it: bytes become values in [0, 1], which are drawn as bits if the noise says so."""
-    x = values(x)
+def observe(batch: Batch, noise: Noise) -> Batch:
+    """The rows as this step sees them: bytes as values in [0, 1], drawn as bits if the noise says so.
+
+    A number from 0 to 254 is below a pixel's byte with the probability that the pixel is 1, byte / 255.
+    """
     if noise.pixels is None:
-        return x
-    uniform = (noise.pixels.to(torch.float32) + 32768.5) / 65536
-    return (uniform < x).to(x.dtype)
+        return batch._replace(x=values(batch.x))
+    levels = batch.x if batch.x.dtype == torch.uint8 else batch.x * 255 - 0.5
+    return batch._replace(x=(noise.pixels < levels).to(torch.float32))
 
 
 def estimate(
     model: MaxMarginDGM, batch: Batch, noise: Noise, objective: Objective, perturbation: Tensor | None = None
 ) -> Estimate:
-    """The estimate that the model's recipe asks for; `perturbation` is from `mmdgm.adversary`, if anything."""
-    x = observe(batch.x, noise)
-    recognised = model.recognition(x, noise.dropout)
+    """The estimate that the model's recipe asks for, for a batch as `observe` returns it.
+
+    `perturbation` is from `mmdgm.adversary`, if the margin is to hold near x, too.
+    """
+    recognised = model.recognition(batch.x, noise.dropout)
     if model.recipe.estimator == "score" and model.generative is not None:
-        return _score_function(model, batch._replace(x=x), recognised, noise, objective)
-    return _reparameterised(model, batch._replace(x=x), recognised, noise, objective, perturbation)
+        return _score_function(model, batch, recognised, noise, objective)
+    return _reparameterised(model, batch, recognised, noise, objective, perturbation)
 
 
 def _reparameterised(
@@ -99,10 +103,9 @@ def _score_function(
 
 def _rate(model: MaxMarginDGM, q: Distribution, z: Tensor) -> Tensor:
     """R_n for each sample of z, (L, B)."""
-    prior = model.latents.prior(z)
     if model.recipe.rate == "sampled":
-        return sampled_rate(q, prior, z)
-    return rate(q, model.latents.prior(z[0])).expand(z.shape[:-1])
+        return sampled_rate(q, model.latents.prior(z), z)
+    return model.latents.divergence(q).expand(z.shape[:-1])
 
 
 def _reads_samples(model: MaxMarginDGM) -> bool:

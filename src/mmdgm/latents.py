@@ -5,11 +5,12 @@ the recognition network's output and of noise, z = g(eps, x), as in section 3.2 
 learned through the score function. `docs/adding-a-model.md` adds one from start to end.
 """
 
+import math
 from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.distributions import Bernoulli, Distribution, Normal, kl_divergence
+from torch.distributions import Bernoulli, Distribution, Normal
 
 
 class Latents(Protocol):
@@ -25,6 +26,10 @@ class Latents(Protocol):
 
     def posterior(self, outputs: tuple[Tensor, ...]) -> Distribution:
         """q(z | x) from the recognition network's outputs."""
+        ...
+
+    def divergence(self, q: Distribution) -> Tensor:
+        """KL(q(z | x) || p(z)) in closed form, summed over the K variables."""
         ...
 
     def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
@@ -51,6 +56,11 @@ class GaussianLatents:
         mu, log_variance = outputs
         return Normal(mu, (0.5 * log_variance.clamp(-10, 10)).exp(), validate_args=False)
 
+    def divergence(self, q: Distribution) -> Tensor:
+        """1/2 sum (mu^2 + sigma^2 - 1 - log sigma^2)."""
+        variance = q.variance
+        return 0.5 * (q.mean.square() + variance - 1 - variance.log()).sum(-1)
+
     def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """eps ~ N(0, I)."""
         return torch.randn(shape, generator=generator, device=generator.device)
@@ -75,6 +85,10 @@ class BernoulliLatents:
         (logits,) = outputs
         return Bernoulli(logits=logits, validate_args=False)
 
+    def divergence(self, q: Distribution) -> Tensor:
+        """K log 2 minus the entropy of q."""
+        return (math.log(2) - q.entropy()).sum(-1)
+
     def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """u ~ Uniform(0, 1)."""
         return torch.rand(shape, generator=generator, device=generator.device)
@@ -86,7 +100,3 @@ class BernoulliLatents:
 
 LATENTS: dict[str, Latents] = {"gaussian": GaussianLatents(), "bernoulli": BernoulliLatents()}
 
-
-def divergence(q: Distribution, p: Distribution) -> Tensor:
-    """KL(q || p), summed over the K variables."""
-    return kl_divergence(q, p).sum(-1)

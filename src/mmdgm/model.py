@@ -17,7 +17,7 @@ from mmdgm.recipes import Recipe
 class Noise(NamedTuple):
     """All that is random in a step, drawn before it: the step itself is a function of (parameters, x, noise).
 
-    latents: (L, B, K), from which z is made. pixels: (B, D), 16 random bits for each pixel that is binarised.
+    latents: (L, B, K), from which z is made. pixels: (B, D), bytes from 0 to 254 to compare with those to binarise.
     dropout: masks for the input, each hidden layer and the features; none where nothing is dropped.
     """
 
@@ -40,10 +40,9 @@ class Recognition(nn.Module):
         super().__init__()
         self.network = MLP(width, recipe.hidden, recipe.activation, recipe.normalise)
         last = self.network.sizes[-1]
-        # the first output (a mean or a logit) starts as random as any layer, the others (log sigma^2) at 0
-        self.heads = nn.ModuleList(
-            linear(last, recipe.latent_size, 1.0 if i == 0 else 0.0) for i in range(latents.parameters)
-        )
+        self.head = linear(last, latents.parameters * recipe.latent_size)
+        with torch.no_grad():  # the first K outputs (mu) start as random as any layer, the rest (log sigma^2) at 0
+            self.head.weight[recipe.latent_size :] = 0
         self.latents = latents
 
     def forward(
@@ -51,7 +50,7 @@ class Recognition(nn.Module):
     ) -> Recognised:
         """Recognise x, in which a missing entry is 0; `remember` is for `BatchNorm`."""
         hidden = self.network(drop(x, dropout[0] if dropout else None), dropout[1:-1], remember)
-        outputs = tuple(head(hidden[-1]).float() for head in self.heads)
+        outputs = self.head(hidden[-1]).float().chunk(self.latents.parameters, dim=-1)
         return Recognised(self.latents.posterior(outputs), hidden)
 
 
@@ -133,7 +132,8 @@ class MaxMarginDGM(nn.Module):
         shape = (samples or recipe.samples, examples, recipe.latent_size)
         pixels = None
         if recipe.likelihood == "bernoulli-binarised":
-            pixels = _random_bytes((examples, 2 * self.schema.width), generator).view(torch.int16)
+            pixels = _random_bytes((examples, self.schema.width), generator)
+            pixels = pixels - (pixels >> 7)  # 0 ... 255 to 0 ... 254: a pixel's probability is off by < 0.002
         sizes = (self.schema.width, *self.recognition.network.sizes, self.classifier.linear.in_features)
         rates = (recipe.input_dropout, *[recipe.dropout] * (len(sizes) - 2), recipe.feature_dropout)
         masks: tuple[Tensor | None, ...] = ()

