@@ -5,6 +5,8 @@ by `radius` times the norm of the weights. Here the recognition network is not l
 of the margin's gradient at x; the hinge loss at x + r is then part of the objective (`mmdgm.gradients`).
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -13,12 +15,22 @@ from mmdgm.model import MaxMarginDGM
 from mmdgm.objective import true_margin
 
 
-def worst_perturbation(model: MaxMarginDGM, batch: Batch, radius: float) -> Tensor:
-    """r = -radius g / |g| with g the gradient of F(y_n; x) - max_y F(y; x) in the observed entries of x."""
+Margins = Callable[[MaxMarginDGM, Tensor, Tensor], Tensor]
+
+
+def margins(model: MaxMarginDGM, x: Tensor, y: Tensor) -> Tensor:
+    """F(y_n; x_n) minus the best other decision value, without dropout."""
+    recognised = model.recognition(x, remember=False)
+    return true_margin(model.classifier(model.features(recognised)), y)
+
+
+def worst_perturbation(model: MaxMarginDGM, batch: Batch, radius: float, of: Margins = margins) -> Tensor:
+    """r = -radius g / |g| with g the gradient of the margins in the observed entries of x.
+
+    `of` is `margins`, or the same compiled.
+    """
     with torch.enable_grad():
-        x = batch.x.clone().requires_grad_()
-        recognised = model.recognition(x, remember=False)
-        margin = true_margin(model.classifier(model.features(recognised)), batch.y.clamp(min=0))
-        (gradient,) = torch.autograd.grad(margin.sum(), x)
+        x = batch.x.detach().clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(of(model, x, batch.y.clamp(min=0)).sum(), x)
     gradient = gradient * batch.observed
     return -radius * gradient / gradient.norm(dim=-1, keepdim=True).clamp(min=1e-12)

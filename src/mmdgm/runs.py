@@ -172,6 +172,12 @@ class RunFolder:
                 return chosen
         raise WorkError(f"the checkpoint in '{self.path}' holds no weights.")
 
+    @property
+    def weights_sha256(self) -> str | None:
+        """The hash of the finished weights."""
+        entry = self._manifest.get("weights.safetensors")
+        return entry["sha256"] if entry else None
+
     def put_picture(self, name: str, content: bytes) -> Path:
         """A picture of the run."""
         self._put(name, content)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from mmdgm.adversary import worst_perturbation
+from mmdgm.adversary import margins, worst_perturbation
 from mmdgm.data.batches import Batch, resident
 from mmdgm.data.dataset import Dataset
 from mmdgm.data.splits import Splits
@@ -40,6 +40,14 @@ LOOKS_AT_VALIDATION = 50
 """How often a run looks at the validation data, about; each look costs a tenth of an epoch."""
 
 
+class MeanTerms(NamedTuple):
+    """D, R and H, their means over the epoch so far."""
+
+    distortion: float
+    rate: float
+    hinge: float
+
+
 class Progress(NamedTuple):
     """Where a run is, for whoever shows it."""
 
@@ -47,7 +55,7 @@ class Progress(NamedTuple):
     epochs: int
     step: int
     steps: int
-    terms: Terms
+    terms: MeanTerms
     seconds: float
     validation: dict[str, float]
 
@@ -80,17 +88,26 @@ class Step:
     def __init__(self, recipe: Recipe, runtime: Runtime, N: int) -> None:
         self.recipe, self.runtime, self.N = recipe, runtime, N
         self.objective = Objective(recipe.C, recipe.margin, recipe.weight_variance, N)
-        self._estimate = torch.compile(estimate, dynamic=False) if runtime.compile else estimate
+        self._on_cuda = runtime.torch_device.type == "cuda"
+        mode = "reduce-overhead" if self._on_cuda else None  # a graph of kernels: small networks need it
+
+        def fast(function: Any) -> Any:
+            return torch.compile(function, dynamic=False, mode=mode) if runtime.compile else function
+
+        self._estimate, self._margins = fast(estimate), fast(margins)
 
     def estimate(self, model: MaxMarginDGM, batch: Batch, noise: Noise, supervised: bool) -> Estimate:
         """The objective's estimate on a batch; before the hinge loss is switched on it has C = 0."""
         objective = self.objective if supervised else replace(self.objective, C=0.0)
+        if self._on_cuda and self.runtime.compile:
+            torch.compiler.cudagraph_mark_step_begin()
         batch = observe(batch, noise)
         with self.runtime.autocast():
             perturbation = None
             if self.recipe.adversary and supervised:
-                perturbation = worst_perturbation(model, batch, self.recipe.adversary)
-            return self._estimate(model, batch, noise, objective, perturbation)
+                perturbation = worst_perturbation(model, batch, self.recipe.adversary, self._margins)
+            made: Estimate = self._estimate(model, batch, noise, objective, perturbation)
+            return made
 
     def update(self, state: State, number: int, steps: int, made: Estimate) -> None:
         """Follow the gradient of an estimate: step `number` of all `steps`."""
@@ -203,7 +220,7 @@ class Trainer:
 
     def _report(self, began: float) -> None:
         state = self.state
-        means = Terms(*(torch.tensor(s / state.step) for s in state.sums))
+        means = MeanTerms(*(s / state.step for s in state.sums))
         seconds = state.seconds + time.monotonic() - began
         self.on_progress(
             Progress(
@@ -215,8 +232,8 @@ class Trainer:
         """Write the epoch's metrics, look at the validation data now and then, and keep the best weights."""
         state = self.state
         state.epoch += 1
-        means = [s / self.steps_per_epoch for s in state.sums]
-        line: dict[str, Any] = {"epoch": state.epoch, **dict(zip(Terms._fields, means, strict=True))}
+        means = MeanTerms(*(s / self.steps_per_epoch for s in state.sums))
+        line: dict[str, Any] = {"epoch": state.epoch, **means._asdict()}
         every = max(1, self.recipe.epochs // LOOKS_AT_VALIDATION)
         if self.valid is not None and (state.epoch % every == 0 or state.epoch == self.recipe.epochs):
             state.validation = quick_look(state.current, self.valid, self.runtime, self.seed)

@@ -1,0 +1,300 @@
+"""The whole way in a few calls: train a recipe, keep the run, use the model. The command line stands on this."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mmdgm import evaluation, plots, sampling
+from mmdgm.data.batches import Batch, resident
+from mmdgm.data.dataset import UNKNOWN, Dataset, Schema
+from mmdgm.data.sources import load
+from mmdgm.data.splits import SplitName, Splits, split
+from mmdgm.errors import InputError
+from mmdgm.model import MaxMarginDGM
+from mmdgm.recipes import Recipe
+from mmdgm.runs import RunFolder
+from mmdgm.runtime import Runtime, choose_runtime, machine, versions
+from mmdgm.training import Progress, Trainer, build_model, operations
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained model, with what is needed to use it on new rows."""
+
+    model: MaxMarginDGM
+    classes: tuple[str, ...]
+    folder: RunFolder | None = None
+
+    @property
+    def recipe(self) -> Recipe:
+        """How it was made."""
+        return self.model.recipe
+
+    @property
+    def schema(self) -> Schema:
+        """What a row holds."""
+        return self.model.schema
+
+    def decision_values(self, x: NDArray[Any]) -> NDArray[np.float32]:
+        """F(y; x) for every row and class."""
+        self._need_classes()
+        self.model.eval()
+        with torch.no_grad():
+            scores = evaluation.decision_values(self.model, self._rows(x))
+        found: NDArray[np.float32] = scores.cpu().numpy()
+        return found
+
+    def predict(self, x: NDArray[Any]) -> NDArray[np.str_]:
+        """The names of the most probable classes."""
+        return np.array(self.classes)[self.decision_values(x).argmax(axis=1)]
+
+    def sample(self, n: int, seed: int = 0, draw: bool = False) -> NDArray[np.float32]:
+        """`n` new rows (see `mmdgm.sampling`)."""
+        return sampling.sample(self.model, n, seed, draw)
+
+    def reconstruct(self, x: NDArray[Any], seed: int = 0) -> NDArray[np.float32]:
+        """Rows as the model sees them."""
+        return sampling.reconstruct(self.model, self._rows(x), seed)
+
+    def evaluate(self, dataset: Dataset, name: str = "given rows", **how: Any) -> evaluation.Evaluation:
+        """All the figures on some rows (see `mmdgm.evaluation.evaluate`)."""
+        aligned = self._aligned(dataset)
+        return evaluation.evaluate(self.model, resident(aligned, self._device), self.classes, split=name, **how)
+
+    def _aligned(self, dataset: Dataset) -> Dataset:
+        """The same rows under this model's schema, their labels as this model's codes."""
+        mine, theirs = self.schema, dataset.schema
+        same = mine.image_shape == theirs.image_shape
+        if not same or [(c.name, c.kind) for c in mine.columns] != [(c.name, c.kind) for c in theirs.columns]:
+            raise InputError(
+                f"--data: the run was trained on {_described(mine)}, but '{dataset.name}' has {_described(theirs)}."
+            )
+        x = dataset.x.copy()
+        for i, (own, other) in enumerate(zip(mine.columns, theirs.columns, strict=True)):
+            if own.kind == "categorical":
+                x[:, i] = _recoded(x[:, i], other.levels, own.levels)
+        codes = {label: code for code, label in enumerate(self.classes)}
+        table = np.array([*(codes.get(label, UNKNOWN) for label in dataset.classes), UNKNOWN])
+        return Dataset(dataset.name, x, table[dataset.y], self.classes, mine)
+
+    def _rows(self, x: NDArray[Any]) -> Batch:
+        """New rows, checked once, here."""
+        x = np.asarray(x)
+        if x.dtype.kind not in "fiub":
+            raise InputError(f"x must hold numbers; its type is {x.dtype}.")
+        values = x if x.dtype == np.uint8 else x.astype(np.float32)
+        values = values.reshape(len(values), -1) if values.ndim > 1 else values
+        if values.ndim != 2 or values.shape[1] != self.schema.raw_width:
+            raise InputError(
+                f"x must have {self.schema.raw_width} values in a row, as in training; its shape is {x.shape}."
+            )
+        if np.isinf(values).any():
+            raise InputError("x must hold finite numbers or NaN; it holds infinite ones.")
+        y = np.full(len(values), UNKNOWN, dtype=np.int64)
+        return resident(Dataset("rows", values, y, self.classes, self.schema), self._device)
+
+    def _need_classes(self) -> None:
+        if not self.recipe.C > 0:
+            raise InputError(f"recipe '{self.recipe.name}' was trained without labels (C=0): it cannot classify.")
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+
+def _described(schema: Schema) -> str:
+    if schema.image_shape is not None:
+        return " x ".join(map(str, schema.image_shape)) + " images"
+    return f"{len(schema.columns)} columns ({', '.join(c.name for c in schema.columns[:5])}, ...)"
+
+
+def _recoded(codes: NDArray[Any], levels: tuple[str, ...], known: tuple[str, ...]) -> NDArray[np.float32]:
+    """Codes of one table's levels as another's; a level that was never seen is a hole."""
+    place = {level: float(code) for code, level in enumerate(known)}
+    table = np.array([*(place.get(level, np.nan) for level in levels), np.nan], dtype=np.float32)
+    return table[np.where(np.isnan(codes), len(levels), codes).astype(int)]
+
+
+def train(
+    recipe: Recipe,
+    data: Dataset | str | None = None,
+    seed: int = 0,
+    out: Path | str | None = None,
+    runtime: Runtime | None = None,
+    label: str | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_metrics: Callable[[dict[str, Any]], None] = lambda _: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Trained | None:
+    """Train a recipe, into a run folder if `out` names one. Returns nothing only if `should_stop` said so."""
+    source = data if data is not None else recipe.data
+    dataset = source if isinstance(source, Dataset) else load(source, label)
+    splits = split(dataset, recipe.split, seed)
+    runtime = runtime or choose_runtime(operations=operations(recipe, splits))
+    build_model(recipe, splits.train, seed)  # what does not fit together is said before a folder is made
+    folder = None
+    if out is not None:
+        name = source if isinstance(source, str) else dataset.name
+        if isinstance(source, str) and Path(source).exists():
+            name = str(Path(source).resolve())
+        folder = RunFolder.create(Path(out), _description(recipe, splits, dataset, seed, runtime, name, label))
+    return _carry_on(recipe, splits, seed, runtime, folder, on_progress, on_metrics, should_stop)
+
+
+def resume(
+    path: Path | str,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_metrics: Callable[[dict[str, Any]], None] = lambda _: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Trained | None:
+    """Go on with a run that was stopped, as if it had not been; a finished one is only loaded."""
+    folder = RunFolder.open(Path(path))
+    if folder.result is not None:
+        return load_run(path)
+    told = folder.description
+    recipe, seed = Recipe.from_json(told["recipe"]), int(told["seed"])
+    splits = run_splits(folder)
+    return _carry_on(
+        recipe, splits, seed, Runtime(**told["runtime"]), folder, on_progress, on_metrics, should_stop
+    )
+
+
+def _carry_on(
+    recipe: Recipe,
+    splits: Splits,
+    seed: int,
+    runtime: Runtime,
+    folder: RunFolder | None,
+    on_progress: Callable[[Progress], None],
+    on_metrics: Callable[[dict[str, Any]], None],
+    should_stop: Callable[[], bool],
+) -> Trained | None:
+    trainer = Trainer(recipe, splits, seed, runtime, folder, on_progress, should_stop, on_metrics)
+    if folder is None:
+        state = trainer.run()
+    else:
+        with folder.lock():
+            state = trainer.run()
+    if state is None:
+        return None
+    model = build_model(recipe, splits.train, seed)
+    model.load_state_dict({name: value.cpu() for name, value in state.best.items()})
+    trained = Trained(model.eval(), splits.train.classes, folder)
+    if folder is not None:
+        seen = len(splits.train) // trainer.batch_size * trainer.batch_size * recipe.epochs
+        result = {
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "wall_seconds": round(state.seconds, 2),
+            "examples_per_second": round(seen / state.seconds, 1),
+            "epoch_kept": state.best_epoch,
+            "validation": state.validation,
+        }
+        folder.finish(dict(state.best), result)
+        _draw_pictures(trained, splits, folder)
+    return trained
+
+
+def _description(
+    recipe: Recipe, splits: Splits, dataset: Dataset, seed: int, runtime: Runtime, name: str, label: str | None
+) -> dict[str, Any]:
+    """What `run.json` says: all that is needed to make the run again."""
+    return {
+        "recipe": recipe.to_json(),
+        "seed": seed,
+        "data": {
+            "name": name,
+            "label": label,
+            "sha256": dataset.sha256,
+            "rows": {"train": len(splits.train), "valid": len(splits.valid), "test": len(splits.test)},
+            "classes": list(dataset.classes),
+            "schema": splits.train.schema.to_json(),
+        },
+        "runtime": runtime.to_json(),
+        "versions": versions(),
+        "machine": machine(runtime.device),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def run_splits(folder: RunFolder, name: str | None = None, label: str | None = None) -> Splits:
+    """The data of a run, split as it was; they must still be what they were."""
+    told = folder.description
+    dataset = load(name or told["data"]["name"], label if name else told["data"]["label"])
+    if dataset.sha256 != told["data"]["sha256"]:
+        raise InputError(
+            f"the data '{told['data']['name']}' have changed since the run '{folder.path}' began (their sha256 "
+            "differs). Restore them, or evaluate them as new rows with --data."
+        )
+    return split(dataset, Recipe.from_json(told["recipe"]).split, int(told["seed"]))
+
+
+def load_run(path: Path | str, device: str = "cpu") -> Trained:
+    """The model of a run folder."""
+    folder = RunFolder.open(Path(path))
+    told = folder.description
+    recipe, data = Recipe.from_json(told["recipe"]), told["data"]
+    classes = tuple(data["classes"])
+    model = MaxMarginDGM(recipe, Schema.from_json(data["schema"]), max(2, len(classes)))
+    model.load_state_dict(folder.weights())
+    return Trained(model.to(device).eval(), classes, folder)
+
+
+def evaluate_run(
+    path: Path | str,
+    part: SplitName = "test",
+    data: str | None = None,
+    label: str | None = None,
+    device: str = "cpu",
+    **how: Any,
+) -> dict[str, Any]:
+    """The figures of a run on a part of its own data, or on all rows of other data, with all that they rest on."""
+    began = time.monotonic()
+    trained = load_run(path, device)
+    assert trained.folder is not None
+    told = trained.folder.description
+    if data is None:
+        rows, name = run_splits(trained.folder).part(part), str(part)
+        sha256 = told["data"]["sha256"]
+    else:
+        rows = load(data, label)
+        name, sha256 = f"all rows of {rows.name}", rows.sha256
+    figures = trained.evaluate(rows, name, **how).to_json()
+    result = trained.folder.result
+    return {
+        **figures,
+        "recipe": trained.recipe.name,
+        "seed": told["seed"],
+        "data": told["data"]["name"] if data is None else rows.name,
+        "data_sha256": sha256,
+        "weights_sha256": trained.folder.weights_sha256,
+        "settings": told["recipe"],
+        "versions": told["versions"],
+        "machine": told["machine"],
+        "runtime": told["runtime"],
+        "training_seconds": result["wall_seconds"] if result else None,
+        "epoch_kept": result["epoch_kept"] if result else None,
+        "finished": result is not None,
+        "evaluation_seconds": round(time.monotonic() - began, 2),
+    }
+
+
+def _draw_pictures(trained: Trained, splits: Splits, folder: RunFolder) -> None:
+    """Learning curves, and for images samples and reconstructions."""
+    name = f"{trained.recipe.name}, seed {folder.description['seed']}"
+    folder.put_picture("curves.png", plots.learning_curves(folder.metrics, name))
+    if trained.schema.image_shape is None or trained.model.generative is None:
+        return
+    samples = trained.sample(100, seed=0)
+    folder.put_picture("samples.png", plots.grid(samples, f"{name}: means of p(x | z), z from the prior"))
+    shown = (splits.valid if len(splits.valid) else splits.train).take(slice(0, 40))
+    scale = 255 if shown.x.dtype == np.uint8 else 1
+    originals = np.nan_to_num(shown.x.astype(np.float32)) / scale
+    copies = trained.reconstruct(shown.x)
+    folder.put_picture("reconstructions.png", plots.pairs(originals, copies, f"{name}: originals above, copies below"))

@@ -1,0 +1,83 @@
+"""Pictures: grids of images and learning curves, as bytes of a PNG. No display is needed."""
+
+import io
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_INCHES = 0.55
+
+
+def grid(images: NDArray[np.float32], title: str, columns: int | None = None) -> bytes:
+    """Images (N, H, W) or (N, H, W, 3) with values in [0, 1], row by row, with a caption."""
+    n, height, width = images.shape[:3]
+    columns = columns or math.ceil(math.sqrt(n))
+    rows = math.ceil(n / columns)
+    channels = images.shape[3:] if images.shape[3:] != (1,) else ()
+    sheet = np.ones((rows * (height + 1) + 1, columns * (width + 1) + 1, *channels), dtype=np.float32)
+    for i, image in enumerate(images.reshape(n, height, width, *channels)):
+        row, column = divmod(i, columns)
+        top, left = row * (height + 1) + 1, column * (width + 1) + 1
+        sheet[top : top + height, left : left + width] = image
+    figure = _figure(max(3.0, columns * _INCHES), max(1.5, rows * _INCHES) + 0.4)
+    axes = figure.add_subplot()
+    axes.imshow(sheet.clip(0, 1), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    axes.set_title(title, fontsize=9)
+    axes.axis("off")
+    return _png(figure)
+
+
+def pairs(originals: NDArray[np.float32], copies: NDArray[np.float32], title: str) -> bytes:
+    """Originals above their reconstructions, ten side by side."""
+    columns = min(10, len(originals))
+    usable = len(originals) // columns * columns
+    strips = []
+    for start in range(0, usable, columns):
+        strips += [originals[start : start + columns], copies[start : start + columns]]
+    return grid(np.concatenate(strips), title, columns)
+
+
+def learning_curves(metrics: Sequence[dict[str, Any]], title: str) -> bytes:
+    """The terms of the objective, and the validation error and bound, over the epochs."""
+    figure = _figure(9, 3.2)
+    left, right = figure.subplots(1, 2)
+    epochs = [line["epoch"] for line in metrics]
+    for term in ("distortion", "rate", "hinge"):
+        left.plot(epochs, [line[term] for line in metrics], label=term)
+    left.set(xlabel="epoch", ylabel="nats per example (training)", yscale="symlog")
+    left.legend(fontsize=8)
+    looked = [line for line in metrics if "valid_bound_nats" in line or "valid_error_percent" in line]
+    _curve(right, looked, "valid_bound_nats", "bound, nats (validation)", "tab:blue")
+    _curve(right.twinx(), looked, "valid_error_percent", "error, % (validation)", "tab:red")
+    right.set(xlabel="epoch")
+    figure.suptitle(title, fontsize=9)
+    return _png(figure)
+
+
+def _curve(axes: Any, lines: Sequence[dict[str, Any]], key: str, label: str, colour: str) -> None:
+    points = [(line["epoch"], line[key]) for line in lines if key in line]
+    if not points:
+        axes.set_yticks([])
+        return
+    axes.plot(*zip(*points, strict=True), color=colour)
+    axes.set_ylabel(label, color=colour)
+    worst_shown = np.percentile([value for _, value in points], 90 if "error" in key else 10)
+    axes.set_ylim(**({"top": 2 * worst_shown, "bottom": 0} if "error" in key else {"bottom": 1.1 * worst_shown}))
+
+
+def _figure(width: float, height: float) -> "Figure":
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _png(figure: "Figure") -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()

@@ -1,0 +1,51 @@
+"""Drawing from the model: new images or rows from p(z) p(x | z), and reconstructions."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mmdgm.data.batches import Batch, values
+from mmdgm.errors import InputError
+from mmdgm.model import MaxMarginDGM
+from mmdgm.runtime import generator
+
+
+@torch.no_grad()
+def sample(model: MaxMarginDGM, n: int, seed: int = 0, draw: bool = False) -> NDArray[np.float32]:
+    """`n` rows: the mean of p(x | z) for z from the prior, or a draw of x with `draw`; in the data's own units."""
+    if n < 1:
+        raise InputError(f"n must be at least 1; got {n}.")
+    generative = _generative(model)
+    model.eval()
+    device = next(model.parameters()).device
+    key = generator(device, seed, "sample")
+    like = torch.zeros(n, model.recipe.latent_size, device=device)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(int(torch.randint(2**62, (), generator=key, device=device)))
+        p = generative(model.latents.prior(like).sample().unsqueeze(0))
+        x = p.sample() if draw else p.mean
+    return _in_own_units(model, x[0])
+
+
+@torch.no_grad()
+def reconstruct(model: MaxMarginDGM, rows: Batch, seed: int = 0) -> NDArray[np.float32]:
+    """The mean of p(x | z) for one z from q(z | x) of every row, in the data's own units."""
+    generative = _generative(model)
+    model.eval()
+    q = model.recognition(values(rows.x)).q
+    shape = (1, len(rows.x), model.recipe.latent_size)
+    z = model.latents.make(q, model.latents.noise(shape, generator(rows.x.device, seed, "reconstruct")))
+    return _in_own_units(model, generative(z).mean[0])
+
+
+def _generative(model: MaxMarginDGM) -> torch.nn.Module:
+    if model.generative is None:
+        raise InputError(f"recipe '{model.recipe.name}' has no generative network (bound=false): it cannot sample.")
+    return model.generative
+
+
+def _in_own_units(model: MaxMarginDGM, x: Tensor) -> NDArray[np.float32]:
+    decoded = model.schema.decode(x.float().cpu().numpy())
+    shape = model.schema.image_shape
+    return decoded.reshape(len(decoded), *shape) if shape is not None else decoded
