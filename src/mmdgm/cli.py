@@ -218,9 +218,7 @@ def train(
         chosen.name,
         tensorboard,
         as_json,
-        lambda **hooks: api.train(
-            chosen, data or chosen.data, seed or 0, folder, runtime, label, **hooks
-        ),
+        lambda **hooks: api.train(chosen, data or chosen.data, seed or 0, folder, runtime, label, **hooks),
     )
 
 
@@ -423,6 +421,22 @@ def bench_train(
         return
     for key, value in found.items():
         print(f"{key:38} {value:,.3g}" if isinstance(value, float) else f"{key:38} {value}")
+
+
+@app.command()
+def results(
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if a table is stale.")] = False,
+) -> None:
+    """Write the tables of README.md and docs/results.md from experiments/results (in a checkout)."""
+    from mmdgm.experiments.results import stale, write
+
+    if check:
+        old = stale(Path())
+        if old:
+            raise WorkError(f"stale: {', '.join(map(str, old))}; run: mmdgm results")
+        return
+    for path in write(Path()):
+        print(path)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from torch.distributions import Distribution
 from mmdgm.data.batches import Batch, values
 from mmdgm.data.dataset import UNKNOWN
 from mmdgm.model import MaxMarginDGM, Noise, Recognised
+from mmdgm.networks import full
 from mmdgm.objective import Objective, Terms, augmented_scores, distortion, hinge, sampled_rate
 
 
@@ -139,6 +140,5 @@ def _baseline(model: MaxMarginDGM, cost: Tensor, hidden: Tensor) -> Tensor:
     if model.recipe.baseline == "none":
         return torch.zeros_like(cost)
     if model.baseline is not None:
-        learned: Tensor = model.baseline(hidden).float().squeeze(-1)
-        return learned.expand(cost.shape)
+        return full(model.baseline(hidden)).squeeze(-1).expand(cost.shape)
     return (cost.sum(0) - cost) / (len(cost) - 1)

@@ -10,7 +10,7 @@ from mmdgm.data.dataset import Schema
 from mmdgm.errors import unknown
 from mmdgm.latents import LATENTS, Latents
 from mmdgm.likelihoods import build_likelihood
-from mmdgm.networks import MLP, drop, linear
+from mmdgm.networks import MLP, drop, full, linear
 from mmdgm.recipes import Recipe
 
 
@@ -50,7 +50,7 @@ class Recognition(nn.Module):
     ) -> Recognised:
         """Recognise x, in which a missing entry is 0; `remember` is for `BatchNorm`."""
         hidden = self.network(drop(x, dropout[0] if dropout else None), dropout[1:-1], remember)
-        outputs = self.head(hidden[-1]).float().chunk(self.latents.parameters, dim=-1)
+        outputs = full(self.head(hidden[-1])).chunk(self.latents.parameters, dim=-1)
         return Recognised(self.latents.posterior(outputs), hidden)
 
 
@@ -67,7 +67,7 @@ class Generative(nn.Module):
     def forward(self, z: Tensor) -> Distribution:
         """p(x | z) for z of shape (L, B, K)."""
         flat = z.flatten(0, -2)  # batch normalisation wants one batch dimension
-        outputs = self.output(self.network(flat)[-1]).float().unflatten(0, z.shape[:-1])
+        outputs = full(self.output(self.network(flat)[-1])).unflatten(0, z.shape[:-1])
         p: Distribution = self.likelihood(outputs)
         return p
 
@@ -84,8 +84,7 @@ class MaxMarginClassifier(nn.Module):
 
     def forward(self, f: Tensor) -> Tensor:
         """Decision values of every class."""
-        scores: Tensor = self.linear(f).float()
-        return scores
+        return full(self.linear(f))
 
     def squared_norm(self) -> Tensor:
         """|lambda|^2."""

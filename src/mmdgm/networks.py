@@ -91,6 +91,11 @@ def linear(fan_in: int, fan_out: int, gain: float = 1.0) -> Linear:
     return layer
 
 
+def full(h: Tensor) -> Tensor:
+    """Half precision as float32, for sums and logarithms; anything wider as it is."""
+    return h.float() if h.dtype in (torch.bfloat16, torch.float16) else h
+
+
 def drop(h: Tensor, mask: Tensor | None) -> Tensor:
     """Dropout with a mask that was drawn before, already divided by the share of units that stay."""
     return h if mask is None else h * mask.to(h.dtype)

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from mmdgm.adversary import margins, worst_perturbation
+from mmdgm.augmentation import warp
 from mmdgm.data.batches import Batch, resident
 from mmdgm.data.dataset import Dataset
 from mmdgm.data.splits import Splits
@@ -142,7 +143,7 @@ class Trainer:
         device = runtime.torch_device
         self.data = resident(splits.train, device)
         self.valid = resident(splits.valid, device) if len(splits.valid) else None
-        self.N = len(splits.train)
+        self.N, self.shape = len(splits.train), splits.train.schema.image_shape
         self.batch_size = min(recipe.batch_size, self.N)
         self.steps_per_epoch = self.N // self.batch_size
         self.step = Step(recipe, runtime, self.N)
@@ -195,6 +196,8 @@ class Trainer:
         state, m = self.state, self.batch_size
         batch = self.data.rows(order[state.step * m : (state.step + 1) * m])
         key = generator(self.data.x.device, self.seed, "noise", state.epoch, state.step)
+        if self.recipe.warp:
+            batch = warp(batch, self.shape, self.recipe.warp, key)
         noise = state.model.draw_noise(m, key)
         made = self.step.estimate(state.model, batch, noise, self._supervised)
         self._count(made)

@@ -1,0 +1,1 @@
+"""The experiments: functions over the library; nothing in the library imports from here."""

@@ -1,0 +1,52 @@
+import os
+
+os.environ.setdefault("MPLBACKEND", "agg")
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from mmdgm.data.dataset import Column, Dataset, Schema
+from mmdgm.recipes import Recipe
+from mmdgm.runtime import Runtime
+
+PLAIN = Runtime("cpu", "float32", compile=False)
+
+
+def small(**changes: object) -> Recipe:
+    """A recipe that trains in a second."""
+    base = Recipe(
+        name="small", data="digits", hidden=(16, 12), latent_size=4, epochs=3, batch_size=50, learning_rate=3e-3
+    )
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def images(n: int = 200, seed: int = 0, classes: int = 3) -> Dataset:
+    """Tiny images, each class bright in its own rows; bytes."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, n)
+    x = rng.integers(0, 60, (n, 6, 5), dtype=np.uint8)
+    for code in range(classes):
+        x[y == code, 2 * code : 2 * code + 2] += 180
+    return Dataset("tiny", x, y, tuple("abc"[:classes]), Schema(image_shape=(6, 5)))
+
+
+def table(n: int = 200, seed: int = 0, missing: float = 0.2) -> Dataset:
+    """A table with a real, a binary and a categorical column, and holes."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    x = np.stack([rng.normal(10 + 5 * y, 2), rng.random(n) < 0.2 + 0.6 * y, rng.integers(0, 3, n)], axis=1)
+    x[rng.random(x.shape) < missing] = np.nan
+    columns = (Column("size", "real"), Column("on", "binary"), Column("kind", "categorical", ("p", "q", "r")))
+    return Dataset("table", x.astype(np.float32), y, ("no", "yes"), Schema(columns=columns))
+
+
+@pytest.fixture(autouse=True)
+def _leave_the_global_generator_alone() -> object:
+    """No test, and nothing that a test calls, may depend on or move torch's global generator unseen."""
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    yield
+    assert torch.equal(before, torch.get_rng_state()), "the global random state was moved"
