@@ -12,13 +12,21 @@ from mmdgm.data.dataset import Column, Dataset, Schema
 from mmdgm.recipes import Recipe
 from mmdgm.runtime import Runtime
 
+torch.set_num_threads(1)  # the tests' tensors are tiny; a team of threads would only wait for one another
+
 PLAIN = Runtime("cpu", "float32", compile=False)
 
 
 def small(**changes: object) -> Recipe:
     """A recipe that trains in a second."""
     base = Recipe(
-        name="small", data="digits", hidden=(16, 12), latent_size=4, epochs=3, batch_size=50, learning_rate=3e-3
+        name="small",
+        data="digits",
+        hidden=(16, 12),
+        latent_size=4,
+        epochs=3,
+        batch_size=50,
+        learning_rate=3e-3,
     )
     return replace(base, **changes)  # type: ignore[arg-type]
 

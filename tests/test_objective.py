@@ -81,7 +81,12 @@ def test_the_sampled_rate_has_the_closed_form_as_its_mean() -> None:
 
 def test_columns_likelihood_by_hand() -> None:
     schema = Schema(
-        columns=(Column("a", "real"), Column("b", "real"), Column("c", "binary"), Column("d", "categorical", ("u", "v")))
+        columns=(
+            Column("a", "real"),
+            Column("b", "real"),
+            Column("c", "binary"),
+            Column("d", "categorical", ("u", "v")),
+        )
     )
     likelihood = ColumnsLikelihood(schema)
     p = likelihood(torch.tensor([[1.0, -1.0, 0.0, math.log(3), 0.0]]))

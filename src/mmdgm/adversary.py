@@ -14,7 +14,6 @@ from mmdgm.data.batches import Batch
 from mmdgm.model import MaxMarginDGM
 from mmdgm.objective import true_margin
 
-
 Margins = Callable[[MaxMarginDGM, Tensor, Tensor], Tensor]
 
 
@@ -33,4 +32,5 @@ def worst_perturbation(model: MaxMarginDGM, batch: Batch, radius: float, of: Mar
         x = batch.x.detach().clone().requires_grad_()
         (gradient,) = torch.autograd.grad(of(model, x, batch.y.clamp(min=0)).sum(), x)
     gradient = gradient * batch.observed
-    return -radius * gradient / gradient.norm(dim=-1, keepdim=True).clamp(min=1e-12)
+    direction: Tensor = gradient / gradient.norm(dim=-1, keepdim=True).clamp(min=1e-12)
+    return -radius * direction

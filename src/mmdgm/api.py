@@ -17,7 +17,7 @@ from mmdgm.data.dataset import UNKNOWN, Dataset, Schema
 from mmdgm.data.sources import load
 from mmdgm.data.splits import SplitName, Splits, split
 from mmdgm.errors import InputError
-from mmdgm.model import MaxMarginDGM
+from mmdgm.model import MaxMarginDGM, initialised
 from mmdgm.recipes import Recipe
 from mmdgm.runs import RunFolder
 from mmdgm.runtime import Runtime, choose_runtime, machine, versions
@@ -53,7 +53,8 @@ class Trained:
 
     def predict(self, x: NDArray[Any]) -> NDArray[np.str_]:
         """The names of the most probable classes."""
-        return np.array(self.classes)[self.decision_values(x).argmax(axis=1)]
+        names: NDArray[np.str_] = np.array(self.classes)[self.decision_values(x).argmax(axis=1)]
+        return names
 
     def sample(self, n: int, seed: int = 0, draw: bool = False) -> NDArray[np.float32]:
         """`n` new rows (see `mmdgm.sampling`)."""
@@ -119,7 +120,8 @@ def _recoded(codes: NDArray[Any], levels: tuple[str, ...], known: tuple[str, ...
     """Codes of one table's levels as another's; a level that was never seen is a hole."""
     place = {level: float(code) for code, level in enumerate(known)}
     table = np.array([*(place.get(level, np.nan) for level in levels), np.nan], dtype=np.float32)
-    return table[np.where(np.isnan(codes), len(levels), codes).astype(int)]
+    recoded: NDArray[np.float32] = table[np.where(np.isnan(codes), len(levels), codes).astype(int)]
+    return recoded
 
 
 def train(
@@ -161,9 +163,7 @@ def resume(
     told = folder.description
     recipe, seed = Recipe.from_json(told["recipe"]), int(told["seed"])
     splits = run_splits(folder)
-    return _carry_on(
-        recipe, splits, seed, Runtime(**told["runtime"]), folder, on_progress, on_metrics, should_stop
-    )
+    return _carry_on(recipe, splits, seed, Runtime(**told["runtime"]), folder, on_progress, on_metrics, should_stop)
 
 
 def _carry_on(
@@ -202,7 +202,13 @@ def _carry_on(
 
 
 def _description(
-    recipe: Recipe, splits: Splits, dataset: Dataset, seed: int, runtime: Runtime, name: str, label: str | None
+    recipe: Recipe,
+    splits: Splits,
+    dataset: Dataset,
+    seed: int,
+    runtime: Runtime,
+    name: str,
+    label: str | None,
 ) -> dict[str, Any]:
     """What `run.json` says: all that is needed to make the run again."""
     return {
@@ -241,7 +247,7 @@ def load_run(path: Path | str, device: str = "cpu") -> Trained:
     told = folder.description
     recipe, data = Recipe.from_json(told["recipe"]), told["data"]
     classes = tuple(data["classes"])
-    model = MaxMarginDGM(recipe, Schema.from_json(data["schema"]), max(2, len(classes)))
+    model = initialised(recipe, Schema.from_json(data["schema"]), len(classes), seed=0)
     model.load_state_dict(folder.weights())
     return Trained(model.to(device).eval(), classes, folder)
 
@@ -294,7 +300,7 @@ def _draw_pictures(trained: Trained, splits: Splits, folder: RunFolder) -> None:
     samples = trained.sample(100, seed=0)
     folder.put_picture("samples.png", plots.grid(samples, f"{name}: means of p(x | z), z from the prior"))
     shown = (splits.valid if len(splits.valid) else splits.train).take(slice(0, 40))
-    scale = 255 if shown.x.dtype == np.uint8 else 1
+    scale = np.float32(255 if shown.x.dtype == np.uint8 else 1)
     originals = np.nan_to_num(shown.x.astype(np.float32)) / scale
     copies = trained.reconstruct(shown.x)
     folder.put_picture("reconstructions.png", plots.pairs(originals, copies, f"{name}: originals above, copies below"))

@@ -144,7 +144,8 @@ class _PlainLoop(nn.Module):
         self.to(device)
         splits = _made_up()
         rows = TensorDataset(
-            torch.from_numpy(splits.train.x.reshape(_ROWS, 784)).float() / 255, torch.from_numpy(splits.train.y)
+            torch.from_numpy(splits.train.x.reshape(_ROWS, 784)).float() / 255,
+            torch.from_numpy(splits.train.y),
         )
         self.loader = DataLoader(rows, batch_size=recipe.batch_size, shuffle=True, drop_last=True)
         self.batches = iter(self.loader)
@@ -159,7 +160,7 @@ class _PlainLoop(nn.Module):
             x, y = next(self.batches)
         loss = self._loss(x.to(self.device), y.to(self.device))
         self.optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self.optimiser.step()
         return len(x)
 

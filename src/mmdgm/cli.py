@@ -11,12 +11,15 @@ import sys
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mmdgm import __version__
 from mmdgm.errors import InputError, WorkError
+
+if TYPE_CHECKING:
+    from mmdgm.data.splits import SplitName
 
 app = typer.Typer(
     name="mmdgm",
@@ -98,15 +101,13 @@ def data_show(
     dataset = load(name, label, say)
     holes = 0.0 if dataset.x.dtype == np.uint8 else float(np.isnan(dataset.x).mean())
     shape = dataset.schema.image_shape
-    told = {
+    told: dict[str, Any] = {
         "name": dataset.name,
         "rows": len(dataset),
         "unlabelled": int((dataset.y == UNKNOWN).sum()),
         "classes": {label: int((dataset.y == code).sum()) for code, label in enumerate(dataset.classes)},
         "image_shape": shape,
-        "columns": [
-            {"name": c.name, "kind": c.kind, "levels": len(c.levels) or None} for c in dataset.schema.columns
-        ],
+        "columns": [{"name": c.name, "kind": c.kind, "levels": len(c.levels) or None} for c in dataset.schema.columns],
         "missing_percent": round(100 * holes, 3),
         "sha256": dataset.sha256,
     }
@@ -119,9 +120,9 @@ def data_show(
         return
     what = f"images {' x '.join(map(str, shape))}" if shape else f"{len(dataset.schema.columns)} columns"
     print(f"{told['name']}: {told['rows']:,} rows, {what}, {told['missing_percent']} % missing")
-    for title, count in told["classes"].items():  # type: ignore[attr-defined]
+    for title, count in told["classes"].items():
         print(f"  class {title}: {count:,}")
-    for column in told["columns"][:40]:  # type: ignore[index]
+    for column in told["columns"][:40]:
         print(f"  {column['name']}: {column['kind']}" + (f", {column['levels']} levels" if column["levels"] else ""))
     print(f"  sha256 {told['sha256']}")
     if out is not None:
@@ -147,7 +148,8 @@ def _check_png(out: Path) -> None:
 
 @app.command()
 def recipes(
-    name: Annotated[str | None, typer.Argument(help="Show every field of this recipe.")] = None, as_json: Json = False
+    name: Annotated[str | None, typer.Argument(help="Show every field of this recipe.")] = None,
+    as_json: Json = False,
 ) -> None:
     """The recipes, or all fields of one."""
     from mmdgm.recipes import RECIPES, Recipe, recipe_named
@@ -268,13 +270,13 @@ def _tensorboard(folder: Path) -> Callable[[dict[str, Any]], None]:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise InputError("--tensorboard needs an extra: pip install 'mmdgm[tensorboard]'.") from None
-    writer = SummaryWriter(str(folder.with_name(folder.name + "-tensorboard")))  # type: ignore[no-untyped-call]
+    writer = SummaryWriter(str(folder.with_name(folder.name + "-tensorboard")))
 
     def write(line: dict[str, Any]) -> None:
         for key, value in line.items():
             if key != "epoch":
-                writer.add_scalar(key, value, line["epoch"])  # type: ignore[no-untyped-call]
-        writer.flush()  # type: ignore[no-untyped-call]
+                writer.add_scalar(key, value, line["epoch"])
+        writer.flush()
 
     return write
 
@@ -285,7 +287,13 @@ def _print_summary(folder: Path, trained: Any, as_json: bool) -> None:
     if as_json:
         told = trained.folder.description
         _print_json(
-            {"run": str(folder), "recipe": trained.recipe.name, "seed": told["seed"], **result, "pictures": pictures}
+            {
+                "run": str(folder),
+                "recipe": trained.recipe.name,
+                "seed": told["seed"],
+                **result,
+                "pictures": pictures,
+            }
         )
         return
     print(f"{'recipe':22} {trained.recipe.name}")
@@ -318,13 +326,21 @@ def evaluate(
     """Error, bound, likelihood and calibration of a run, each with its protocol."""
     from mmdgm.errors import unknown
 
-    if part not in ("train", "valid", "test"):
-        raise unknown("--split", part, ("train", "valid", "test"))
+    parts: dict[str, SplitName] = {"train": "train", "valid": "valid", "test": "test"}
+    if part not in parts:
+        raise unknown("--split", part, parts)
     from mmdgm.api import evaluate_run
     from mmdgm.runs import to_bytes, write_atomically
 
     found = evaluate_run(
-        run, part, data, label, device, samples=samples, importance_samples=importance_samples, seed=seed  # type: ignore[arg-type]
+        run,
+        parts[part],
+        data,
+        label,
+        device,
+        samples=samples,
+        importance_samples=importance_samples,
+        seed=seed,
     )
     if out is not None:
         write_atomically(out, to_bytes(found))
@@ -342,7 +358,7 @@ def _print_evaluation(found: dict[str, Any]) -> None:
         ("bound", "bound_nats", "bound_standard_error", f" nats, L = {protocol['samples']}"),
         ("distortion", "distortion_nats", None, " nats"),
         ("rate", "rate_nats", None, " nats"),
-        ("log-likelihood", "likelihood_nats", "likelihood_standard_error", f" nats, K = {protocol['importance_samples']}"),
+        ("log-likelihood", "likelihood_nats", "likelihood_standard_error", f" nats, K = {protocol["importance_samples"]}"),
         ("calibration error", "calibration_error", None, ""),
     ):  # fmt: skip
         if found[key] is not None:
@@ -364,7 +380,9 @@ def sample(
     n: Annotated[int, typer.Option("-n", help="How many.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Of the samples.")] = 0,
     draw: Annotated[bool, typer.Option("--draw", help="Draw x from p(x | z) rather than show its mean.")] = False,
-    out: Annotated[Path | None, typer.Option(help=".png (images) or .csv (tables); default: in the run folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help=".png (images) or .csv (tables); default: in the run folder.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Draw new images, or rows of a table, from the model."""

@@ -99,4 +99,3 @@ class BernoulliLatents:
 
 
 LATENTS: dict[str, Latents] = {"gaussian": GaussianLatents(), "bernoulli": BernoulliLatents()}
-

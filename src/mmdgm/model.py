@@ -45,9 +45,7 @@ class Recognition(nn.Module):
             self.head.weight[recipe.latent_size :] = 0
         self.latents = latents
 
-    def forward(
-        self, x: Tensor, dropout: tuple[Tensor | None, ...] = (), remember: bool = True
-    ) -> Recognised:
+    def forward(self, x: Tensor, dropout: tuple[Tensor | None, ...] = (), remember: bool = True) -> Recognised:
         """Recognise x, in which a missing entry is 0; `remember` is for `BatchNorm`."""
         hidden = self.network(drop(x, dropout[0] if dropout else None), dropout[1:-1], remember)
         outputs = full(self.head(hidden[-1])).chunk(self.latents.parameters, dim=-1)
@@ -158,3 +156,10 @@ def _mask(examples: int, size: int, rate: float, generator: torch.Generator) -> 
     dropped = max(1, round(256 * rate))
     stays = _random_bytes((examples, size), generator) >= dropped
     return stays.to(torch.float32) * (256 / (256 - dropped))
+
+
+def initialised(recipe: Recipe, schema: Schema, classes: int, seed: int) -> MaxMarginDGM:
+    """A model with weights drawn from the seed; torch's global generator is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return MaxMarginDGM(recipe, schema, max(2, classes))

@@ -1,13 +1,19 @@
 """Networks: what turns numbers into hidden activations. Nothing probabilistic lives here."""
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-ACTIVATIONS = {"softplus": F.softplus, "relu": F.relu, "silu": F.silu, "tanh": torch.tanh}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "softplus": F.softplus,
+    "relu": F.relu,
+    "silu": F.silu,
+    "tanh": torch.tanh,
+}
 
 _GAIN = {"softplus": 1.0, "tanh": 1.0, "relu": math.sqrt(2), "silu": math.sqrt(2)}
 
@@ -51,18 +57,13 @@ class MLP(nn.Module):
         super().__init__()
         sizes = [width, *hidden]
         self.layers = nn.ModuleList(
-            linear(fan_in, fan_out, _GAIN[activation])
-            for fan_in, fan_out in zip(sizes, sizes[1:], strict=False)
+            linear(fan_in, fan_out, _GAIN[activation]) for fan_in, fan_out in itertools.pairwise(sizes)
         )
-        self.norms = nn.ModuleList(
-            BatchNorm(size) if normalise else Unnormalised() for size in hidden
-        )
+        self.norms = nn.ModuleList(BatchNorm(size) if normalise else Unnormalised() for size in hidden)
         self.activation = ACTIVATIONS[activation]
         self.sizes = tuple(hidden) or (width,)
 
-    def forward(
-        self, x: Tensor, dropout: Sequence[Tensor | None] = (), remember: bool = True
-    ) -> list[Tensor]:
+    def forward(self, x: Tensor, dropout: Sequence[Tensor | None] = (), remember: bool = True) -> list[Tensor]:
         """The hidden activations; `dropout` holds a mask for each hidden layer, or is empty."""
         h, activations = x, []
         for i, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):

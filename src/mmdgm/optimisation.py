@@ -12,7 +12,8 @@ from mmdgm.recipes import Recipe
 
 def build_optimiser(model: MaxMarginDGM, recipe: Recipe) -> torch.optim.Optimizer:
     """Adam or SGD. The networks' weight matrices decay; biases do not, and lambda has its prior instead."""
-    decaying, other = [], []
+    decaying: list[nn.Parameter] = []
+    other: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
         matrix = parameter.ndim > 1 and not name.startswith("classifier.")
         (decaying if matrix else other).append(parameter)

@@ -128,7 +128,8 @@ class Recipe:
     @staticmethod
     def from_json(stored: dict[str, Any]) -> "Recipe":
         """The recipe that `to_json` wrote."""
-        return Recipe(**{k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()})
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
+        return Recipe(**values)
 
 
 def _is_a(value: Any, kind: Any) -> bool:

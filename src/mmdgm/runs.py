@@ -193,9 +193,7 @@ class RunFolder:
 
     def _drop_checkpoint(self, keep: str | None) -> None:
         self._manifest = {
-            name: entry
-            for name, entry in self._manifest.items()
-            if not name.startswith("checkpoint-") or name == keep
+            name: entry for name, entry in self._manifest.items() if not name.startswith("checkpoint-") or name == keep
         }
         self._seal()
 

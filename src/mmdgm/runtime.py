@@ -44,7 +44,10 @@ class Runtime:
 
 
 def choose_runtime(
-    device: str | None = None, precision: str | None = None, compile: bool | None = None, operations: float = 0.0
+    device: str | None = None,
+    precision: str | None = None,
+    compile: bool | None = None,
+    operations: float = 0.0,
 ) -> Runtime:
     """What was asked for, or the best there is: CUDA, Apple's or the CPU; bf16 where the hardware has it."""
     device = device or _best_device()
@@ -79,7 +82,7 @@ def _check_device(device: str) -> None:
 
 def _has_bf16(device: str) -> bool:
     if device.startswith("cuda"):
-        return torch.cuda.is_bf16_supported()
+        return bool(torch.cuda.is_bf16_supported())
     capabilities = torch.cpu.get_capabilities() if device == "cpu" else {}
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 

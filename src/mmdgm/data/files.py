@@ -29,9 +29,7 @@ def load_file(path: Path, label: str | None = None) -> Dataset:
     readers = {".npz": _npz, ".csv": _csv, ".parquet": _parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise InputError(
-            f"--data must be a .npz, .csv or .parquet file or a folder of pictures; got '{path.name}'."
-        )
+        raise InputError(f"--data must be a .npz, .csv or .parquet file or a folder of pictures; got '{path.name}'.")
     return reader(path, label)
 
 
@@ -104,7 +102,9 @@ def _csv(path: Path, label: str | None) -> Dataset:
     for number, row in enumerate(body, start=2):
         if len(row) != len(names):
             raise InputError(f"'{path}', line {number}: {len(row)} cells, but the table has {len(names)} columns.")
-    columns = [[None if cell.strip().lower() in _HOLES else cell.strip() for cell in c] for c in zip(*body, strict=True)]
+    columns = [
+        [None if cell.strip().lower() in _HOLES else cell.strip() for cell in c] for c in zip(*body, strict=True)
+    ]
     return _table(path, names, columns, label)
 
 
