@@ -188,7 +188,7 @@ def test_the_sampled_hinge_is_an_upper_bound_in_expectation() -> None:
     assert (sampled.mean(0) > exact + 5 * error).any()
 
 
-def test_C_zero_is_the_vae() -> None:
+def test_c_zero_is_the_vae() -> None:
     """No gradient reaches the classifier but its prior's, and the recognition network's is the bound's alone."""
     recipe = small(likelihood="bernoulli")
     made, rows = model(recipe), batch()
@@ -261,8 +261,9 @@ def test_without_latents_the_learner_is_pegasos(average: bool) -> None:
 
     data = Dataset("digits", x, y, tuple("0123456789"), Schema(image_shape=(8, 8)))
     splits = Splits(data, data.take(slice(0, 0)), data.take(slice(0, 0)))
+    kept = ("hidden", "bound", "optimiser", "schedule", "likelihood")
     recipe = small(
-        **{k: getattr(recipe_named("svm-digits"), k) for k in ("hidden", "bound", "optimiser", "schedule", "likelihood")},
+        **{k: getattr(recipe_named("svm-digits"), k) for k in kept},
         C=C, margin=1.0, epochs=250, batch_size=100, learning_rate=1.0, split="whole", ema=0.999 if average else 0.0,
     )  # fmt: skip
     state = Trainer(recipe, splits, 0, PLAIN).run()

@@ -352,15 +352,16 @@ def evaluate(
 
 def _print_evaluation(found: dict[str, Any]) -> None:
     protocol = found["protocol"]
+    importance = f" nats, K = {protocol['importance_samples']}"
     print(f"{found['recipe']}, seed {found['seed']}, {found['examples']:,} rows ({protocol['split']})")
     for title, key, spread, unit in (
         ("error", "error_percent", "error_standard_error", " %"),
         ("bound", "bound_nats", "bound_standard_error", f" nats, L = {protocol['samples']}"),
         ("distortion", "distortion_nats", None, " nats"),
         ("rate", "rate_nats", None, " nats"),
-        ("log-likelihood", "likelihood_nats", "likelihood_standard_error", f" nats, K = {protocol["importance_samples"]}"),
+        ("log-likelihood", "likelihood_nats", "likelihood_standard_error", importance),
         ("calibration error", "calibration_error", None, ""),
-    ):  # fmt: skip
+    ):
         if found[key] is not None:
             error = f" +- {found[spread]:.2f}" if spread else ""
             print(f"  {title:18} {found[key]:.{4 if unit == '' else 2}f}{error}{unit}")

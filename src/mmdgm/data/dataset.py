@@ -108,7 +108,8 @@ def _encode(column: Column, values: NDArray[Any]) -> NDArray[np.float32]:
 
 def _decode(column: Column, values: NDArray[np.float32]) -> NDArray[np.float32]:
     if column.kind == "categorical":
-        return values.argmax(axis=1).astype(np.float32)
+        codes: NDArray[np.float32] = values.argmax(axis=1).astype(np.float32)
+        return codes
     own_units: NDArray[np.float32] = values[:, 0] * np.float32(column.scale) + np.float32(column.mean)
     return own_units
 
