@@ -185,7 +185,9 @@ def train(
     device: Device = None,
     precision: Annotated[str | None, typer.Option(help="bf16 or float32 (default: bf16 if it is fast).")] = None,
     compile: Annotated[bool | None, typer.Option(help="Compile the step (default: if it repays).")] = None,
-    tensorboard: Annotated[bool, typer.Option(help="Write TensorBoard events into the run folder.")] = False,
+    tensorboard: Annotated[
+        bool, typer.Option(help="Write TensorBoard events beside the run folder, into FOLDER-tensorboard.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Train a recipe, or resume a run."""
@@ -254,8 +256,15 @@ def _run(folder: Path, title: str, tensorboard: bool, as_json: bool, work: Calla
     from mmdgm.progress import ProgressBar
 
     stopped: list[int] = []
+
+    def stop(number: int, _frame: object) -> None:
+        if stopped:  # asked twice: at once, with what the last checkpoint holds
+            raise KeyboardInterrupt
+        stopped.append(number)
+        say("stopping after this step; once more to stop at once")
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda got, _frame: stopped.append(got))
+        signal.signal(number, stop)
     on_metrics = _tensorboard(folder) if tensorboard else lambda _: None
     with ProgressBar(title) as bar:
         trained = work(on_progress=bar, on_metrics=on_metrics, should_stop=lambda: bool(stopped))

@@ -71,13 +71,13 @@ def evaluate(
         if count < least:
             raise InputError(f"{name} must be at least {least}; got {count}.")
     model.eval()
-    scores = decision_values(model, data)
-    known = data.y != UNKNOWN
+    scores, y = decision_values(model, data).cpu(), data.y.cpu()
+    known = y != UNKNOWN
     error = error_se = calibration = None
     if model.recipe.C > 0 and known.any():
-        wrong = (scores.argmax(-1) != data.y)[known].double()
+        wrong = (scores.argmax(-1) != y)[known].double()
         error, error_se = 100 * wrong.mean().item(), 100 * _standard_error(wrong)
-        calibration = calibration_error(scores[known], data.y[known])
+        calibration = calibration_error(scores[known], y[known])
     D = R = likelihood = None
     if model.generative is not None:
         D, R = bound_terms(model, data, samples, generator(data.x.device, seed, "bound"))
@@ -96,7 +96,7 @@ def evaluate(
         rate_nats=None if R is None else R.mean().item(),
         likelihood_nats=None if likelihood is None else likelihood.mean().item(),
         likelihood_standard_error=None if likelihood is None else _standard_error(likelihood),
-        per_class=() if error is None else per_class(scores[known], data.y[known], classes),
+        per_class=() if error is None else per_class(scores[known], y[known], classes),
         protocol=protocol(model, split, samples, importance_samples, seed),
     )
 
@@ -125,7 +125,7 @@ def quick_look(model: MaxMarginDGM, data: Batch, runtime: Runtime, seed: int) ->
         known = data.y != UNKNOWN
         if (model.recipe.C > 0 or not model.recipe.bound) and known.any():
             wrong = (decision_values(model, data).argmax(-1) != data.y)[known]
-            found["valid_error_percent"] = 100 * wrong.double().mean().item()
+            found["valid_error_percent"] = 100 * wrong.cpu().double().mean().item()
         if model.generative is not None:
             D, R = bound_terms(model, data, 1, generator(data.x.device, seed, "validation"))
             found["valid_bound_nats"] = -(D + R).mean().item()
@@ -145,8 +145,8 @@ def bound_terms(model: MaxMarginDGM, data: Batch, samples: int, key: torch.Gener
         x = values(part.x)
         q = model.recognition(x).q
         z = model.latents.make(q, _latent_noise(model, len(x), samples, key))
-        distortions.append(distortion(model.generative(z), x, part.observed).mean(0).double())
-        rates.append(model.latents.divergence(q).double())
+        distortions.append(distortion(model.generative(z), x, part.observed).mean(0).cpu().double())
+        rates.append(model.latents.divergence(q).cpu().double())
     return torch.cat(distortions), torch.cat(rates)
 
 
@@ -160,7 +160,7 @@ def importance_weighted(model: MaxMarginDGM, data: Batch, samples: int, key: tor
         z = model.latents.make(q, _latent_noise(model, len(x), samples, key))
         log_weight = -distortion(model.generative(z), x, part.observed)
         log_weight = log_weight + (model.latents.prior(z).log_prob(z) - q.log_prob(z)).sum(-1)
-        found.append(log_weight.double().logsumexp(0) - math.log(samples))
+        found.append(log_weight.cpu().double().logsumexp(0) - math.log(samples))
     return torch.cat(found)
 
 

@@ -148,7 +148,9 @@ class Dataset:
         return replace(self, x=self.x[rows], y=self.y[rows], official_test=0, _hash=[])
 
 
-def encode_labels(labels: Sequence[Any] | NDArray[Any], argument: str) -> tuple[Labels, tuple[str, ...]]:
+def encode_labels(
+    labels: Sequence[Any] | NDArray[Any], argument: str, least: int = 2
+) -> tuple[Labels, tuple[str, ...]]:
     """Labels of any type as codes 0, 1, ... in the order of their values; None, NaN and '' mean unknown."""
     listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
     known = {label for label in listed if not _blank(label)}
@@ -156,7 +158,7 @@ def encode_labels(labels: Sequence[Any] | NDArray[Any], argument: str) -> tuple[
         ordered = sorted(known)
     except TypeError:
         ordered = sorted(known, key=lambda label: (type(label).__name__, str(label)))
-    if len(ordered) < 2:
+    if len(ordered) < least:
         raise InputError(f"{argument} must hold at least two classes; it holds {len(ordered)}: {ordered}.")
     codes = {label: code for code, label in enumerate(ordered)}
     y = np.array([UNKNOWN if _blank(label) else codes[label] for label in listed], dtype=np.int64)

@@ -146,7 +146,7 @@ def _column(name: str, cells: Sequence[Any]) -> tuple[Column, NDArray[np.float32
         values = np.array([np.nan if cell is None else float(cell) for cell in cells], dtype=np.float32)
         return _number_column(name, values), values
     except (ValueError, TypeError):
-        codes, levels = encode_labels(list(cells), f"column '{name}'")
+        codes, levels = encode_labels(list(cells), f"column '{name}'", least=0)
         if len(levels) > _MOST_LEVELS:
             raise InputError(
                 f"column '{name}' has {len(levels)} different texts, more than {_MOST_LEVELS}; is it an identifier? "

@@ -50,6 +50,8 @@ def _idx(path: Path, dimensions: int) -> Values:
 def _digits(folder: Path | None, say: Say) -> Dataset:  # noqa: ARG001 - every source is called alike
     from sklearn.datasets import load_digits
 
+    if folder is not None:
+        raise InputError("--from: the digits come with scikit-learn; there is nothing to get. Leave it out.")
     bunch = load_digits()
     x: Values = (bunch.images / 16).astype(np.float32)
     y: Labels = bunch.target.astype(np.int64)
