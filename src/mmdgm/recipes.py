@@ -275,7 +275,8 @@ def mmva_mnist_augmented() -> Recipe:
         epochs=60,
         learning_rate=4e-3,
         weight_decay=0.03,
-        warp=1.0,
+        adversary=0.0,
+        warp=0.7,
     )
 
 
