@@ -37,7 +37,7 @@ def bench_training(
 
     def ours() -> int:
         trainer.state.step = (trainer.state.step + 1) % trainer.steps_per_epoch
-        trainer._one_step(order.to(trainer.data.x.device))
+        trainer._one_step(order)
         return batch_size
 
     plain = _PlainLoop(recipe, runtime.torch_device)

@@ -34,7 +34,7 @@ from mmdgm.objective import Objective, Terms
 from mmdgm.optimisation import Average, build_optimiser, learning_rate
 from mmdgm.recipes import Recipe
 from mmdgm.runs import RunFolder, state_tensors
-from mmdgm.runtime import Runtime, generator
+from mmdgm.runtime import Runtime, generator, keep_freed_memory
 
 CHECKPOINT_SECONDS = 30.0
 LOOKS_AT_VALIDATION = 50
@@ -141,6 +141,7 @@ class Trainer:
         self.recipe, self.seed, self.runtime, self.folder = recipe, seed, runtime, folder
         self.on_progress, self.should_stop, self.on_metrics = on_progress, should_stop, on_metrics
         device = runtime.torch_device
+        keep_freed_memory()
         self.data = resident(splits.train, device)
         self.valid = resident(splits.valid, device) if len(splits.valid) else None
         self.N, self.shape = len(splits.train), splits.train.schema.image_shape
