@@ -3,7 +3,9 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-OUT ?= runs/mmva-mnist-$(shell date +%Y%m%d-%H%M%S)
+ifndef OUT
+OUT := runs/mmva-mnist-$(shell date +%Y%m%d-%H%M%S)
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup train test lint types docs check bench clean

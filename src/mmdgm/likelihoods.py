@@ -4,6 +4,7 @@ Each is a module that turns outputs into a distribution whose `log_prob` has one
 an entry that was not observed can be left out of the sum.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,14 +17,17 @@ from torch.nn import functional as F
 from mmdgm.data.dataset import Schema
 from mmdgm.errors import InputError, unknown
 
-LIKELIHOODS = ("bernoulli", "bernoulli-binarised", "gaussian-fixed", "gaussian-shared", "gaussian", "columns")
+LIKELIHOODS = ("bernoulli", "bernoulli-binarised", "gaussian-fixed", "gaussian-shared", "gaussian", "gaussian-predicted", "columns")
 
 LOG_VARIANCE_FLOOR = -6.0
 """A learned log-variance stays above this, or the bound of a constant column would grow without end."""
+LOG_VARIANCE_CEILING = 4.0
 
 
 class BernoulliLikelihood(nn.Module):
     """x in [0, 1]: log p(x | z) = x log m + (1 - x) log(1 - m), also for grey values between 0 and 1."""
+
+    parameters = 1
 
     def forward(self, outputs: Tensor) -> Bernoulli:
         """The outputs are logits."""
@@ -32,6 +36,8 @@ class BernoulliLikelihood(nn.Module):
 
 class GaussianLikelihood(nn.Module):
     """x real: the outputs are means; the variance is fixed, or learned: one for all entries, or one for each."""
+
+    parameters = 1
 
     def __init__(self, log_variances: int, learned: bool) -> None:
         super().__init__()
@@ -42,6 +48,24 @@ class GaussianLikelihood(nn.Module):
         """Normal distributions around the outputs."""
         scale = (0.5 * self.log_variance.clamp(min=LOG_VARIANCE_FLOOR)).exp()
         return Normal(outputs, scale.expand_as(outputs), validate_args=False)
+
+
+class PredictedGaussianLikelihood(nn.Module):
+    """x real: the first half of the outputs are means, the second log-variances, within bounds.
+
+    The bounds are soft (a sigmoid between them), so that no entry loses its gradient there: without the lower one
+    a pixel that never varies would make the bound grow without end.
+    """
+
+    parameters = 2
+
+    def forward(self, outputs: Tensor) -> Normal:
+        """Normal distributions with means and variances from the outputs."""
+        mean, raw = outputs.chunk(2, dim=-1)
+        low, high = LOG_VARIANCE_FLOOR, LOG_VARIANCE_CEILING
+        middle = math.log(-low / high)  # raw = 0 gives log sigma^2 = 0
+        log_variance = low + (high - low) * torch.sigmoid(raw + middle)
+        return Normal(mean, (0.5 * log_variance).exp(), validate_args=False)
 
 
 class ColumnsDistribution(Distribution):
@@ -85,6 +109,8 @@ class ColumnsDistribution(Distribution):
 
 class ColumnsLikelihood(nn.Module):
     """A table: real columns (Gaussian, each with a learned variance), binary and categorical ones."""
+
+    parameters = 1
 
     def __init__(self, schema: Schema) -> None:
         super().__init__()
@@ -131,6 +157,8 @@ def build_likelihood(name: str, schema: Schema) -> nn.Module:
         return GaussianLikelihood(1, learned=False)
     if name == "gaussian-shared":
         return GaussianLikelihood(1, learned=True)
+    if name == "gaussian-predicted":
+        return PredictedGaussianLikelihood()
     if name == "gaussian":
         return GaussianLikelihood(schema.width, learned=True)
     raise unknown("likelihood", name, LIKELIHOODS)

@@ -6,12 +6,16 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
+from mmdgm.convolution import ConvolutionStack, Shape, UnpoolingStack
+from mmdgm.data.batches import Batch, values
 from mmdgm.data.dataset import Schema
-from mmdgm.errors import unknown
+from mmdgm.data.transforms import Contrast, contrast
+from mmdgm.errors import InputError, unknown
 from mmdgm.latents import LATENTS, Latents
 from mmdgm.likelihoods import build_likelihood
 from mmdgm.networks import MLP, drop, full, linear
 from mmdgm.recipes import Recipe
+from mmdgm.recipes.layers import layers, mirror
 
 
 class Noise(NamedTuple):
@@ -36,9 +40,9 @@ class Recognised(NamedTuple):
 class Recognition(nn.Module):
     """q(z | x): a network, and a linear map from its last layer to the parameters of q."""
 
-    def __init__(self, recipe: Recipe, width: int, latents: Latents) -> None:
+    def __init__(self, recipe: Recipe, schema: Schema, latents: Latents) -> None:
         super().__init__()
-        self.network = MLP(width, recipe.hidden, recipe.activation, recipe.normalise)
+        self.network = _recognition_network(recipe, schema)
         last = self.network.sizes[-1]
         self.head = linear(last, latents.parameters * recipe.latent_size)
         with torch.no_grad():  # the first K outputs (mu) start as random as any layer, the rest (log sigma^2) at 0
@@ -59,8 +63,8 @@ class Generative(nn.Module):
         super().__init__()
         mirrored = recipe.hidden[::-1] if recipe.generative_hidden is None else recipe.generative_hidden
         self.network = MLP(recipe.latent_size, mirrored, recipe.activation, recipe.normalise)
-        self.output = linear(self.network.sizes[-1], schema.width)
         self.likelihood = build_likelihood(recipe.likelihood, schema)
+        self.output = _generative_output(recipe, schema, self.network.sizes[-1], self.likelihood.parameters)
 
     def forward(self, z: Tensor) -> Distribution:
         """p(x | z) for z of shape (L, B, K)."""
@@ -68,6 +72,38 @@ class Generative(nn.Module):
         outputs = full(self.output(self.network(flat)[-1])).unflatten(0, z.shape[:-1])
         p: Distribution = self.likelihood(outputs)
         return p
+
+
+def _recognition_network(recipe: Recipe, schema: Schema) -> MLP | ConvolutionStack:
+    if not recipe.convolutions:
+        return MLP(schema.width, recipe.hidden, recipe.activation, recipe.normalise, recipe.dropout)
+    return ConvolutionStack(
+        _image_shape(schema, "convolutions"),
+        layers(recipe.convolutions),
+        recipe.hidden,
+        recipe.activation,
+        recipe.normalise,
+        (recipe.convolution_dropout, recipe.dropout),
+    )
+
+
+def _generative_output(recipe: Recipe, schema: Schema, width: int, outputs: int) -> nn.Module:
+    """From the last hidden layer to `outputs` numbers for each entry of x."""
+    encoder, named = layers(recipe.convolutions), recipe.generative_convolutions
+    decoder = mirror(encoder) if named is None else layers(named)
+    if not decoder:
+        return linear(width, outputs * schema.width)
+    shape = _image_shape(schema, "generative_convolutions")
+    channels = encoder[-1].channels if encoder else decoder[0].channels
+    return UnpoolingStack(width, channels or 1, shape, decoder, outputs, recipe.activation, recipe.normalise)
+
+
+def _image_shape(schema: Schema, field: str) -> Shape:
+    """Channels, height and width of the images that a field of the recipe is about."""
+    if schema.image_shape is None:
+        raise InputError(f"{field} is for images, but the data are a table. Leave it out, or use the recipe mmva-table.")
+    height, width, *channels = schema.image_shape
+    return (channels[0] if channels else 1), height, width
 
 
 class MaxMarginClassifier(nn.Module):
@@ -98,7 +134,14 @@ class MaxMarginDGM(nn.Module):
             raise unknown("family of latents", recipe.latents, LATENTS)
         self.recipe, self.schema = recipe, schema
         self.latents = LATENTS[recipe.latents]
-        self.recognition = Recognition(recipe, schema.width, self.latents)
+        if recipe.bound and recipe.estimator == "reparameterised" and not self.latents.reparameterised:
+            raise InputError(
+                f"latents={recipe.latents} cannot be reparameterised: no gradient would reach q(z | x). "
+                "Use --set estimator=score --set samples=2."
+            )
+        if recipe.transform != "none":
+            _image_shape(schema, f"transform={recipe.transform}")
+        self.recognition = Recognition(recipe, schema, self.latents)
         self.generative = Generative(recipe, schema) if recipe.bound else None
         self.classifier = MaxMarginClassifier(self._feature_width(), classes)
         learned = recipe.estimator == "score" and recipe.baseline == "learned"
@@ -107,6 +150,17 @@ class MaxMarginDGM(nn.Module):
     def _feature_width(self) -> int:
         sizes = self.recognition.network.sizes
         return {"hidden": sum(sizes), "last": sizes[-1], "latents": self.recipe.latent_size}[self.recipe.features]
+
+    def contrast(self, x: Tensor, observed: Tensor) -> Contrast:
+        """The contrast of images, which the recipe's transform takes away."""
+        return contrast(self.recipe.transform, x, observed, self.schema.image_shape or ())
+
+    def prepared(self, batch: Batch) -> Batch:
+        """Rows as the networks see them: bytes as values in [0, 1], contrast normalised if the recipe says so."""
+        x = values(batch.x)
+        if self.recipe.transform != "none":
+            x = self.contrast(x, batch.observed).normalise(x) * batch.observed
+        return batch._replace(x=x)
 
     def features(self, recognised: Recognised, z: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """f, what the classifier reads: (B, F), or (L, B, F) for samples of z; without z, their expectation."""
@@ -119,7 +173,7 @@ class MaxMarginDGM(nn.Module):
         return drop(f, mask)
 
     def scores(self, x: Tensor) -> Tensor:
-        """F(y; x) for every class y, from expected features."""
+        """F(y; x) for every class y, from prepared rows and expected features."""
         decision: Tensor = self.classifier(self.features(self.recognition(x)))
         return decision
 
@@ -131,14 +185,14 @@ class MaxMarginDGM(nn.Module):
         if recipe.likelihood == "bernoulli-binarised":
             pixels = _random_bytes((examples, self.schema.width), generator)
             pixels = pixels - (pixels >> 7)  # 0 ... 255 to 0 ... 254: a pixel's probability is off by < 0.002
-        sizes = (self.schema.width, *self.recognition.network.sizes, self.classifier.linear.in_features)
-        rates = (recipe.input_dropout, *[recipe.dropout] * (len(sizes) - 2), recipe.feature_dropout)
+        drops = (
+            (self.schema.width, recipe.input_dropout),
+            *self.recognition.network.drops,
+            (self.classifier.linear.in_features, recipe.feature_dropout),
+        )
         masks: tuple[Tensor | None, ...] = ()
-        if any(rates):
-            masks = tuple(
-                _mask(examples, size, rate, generator) if rate else None
-                for size, rate in zip(sizes, rates, strict=True)
-            )
+        if any(rate for _, rate in drops):
+            masks = tuple(_mask(examples, size, rate, generator) if rate else None for size, rate in drops)
         latents = self.latents.noise(shape, generator) if recipe.bound else torch.zeros(shape, device=device)
         return Noise(latents, pixels, masks)
 
@@ -153,7 +207,7 @@ def _random_bytes(shape: tuple[int, int], generator: torch.Generator) -> Tensor:
 
 def _mask(examples: int, size: int, rate: float, generator: torch.Generator) -> Tensor:
     """A dropout mask: 1 / keep where a unit stays, 0 where it goes; rates are rounded to a 256th."""
-    dropped = max(1, round(256 * rate))
+    dropped = min(255, max(1, round(256 * rate)))
     stays = _random_bytes((examples, size), generator) >= dropped
     return stays.to(torch.float32) * (256 / (256 - dropped))
 

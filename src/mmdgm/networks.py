@@ -15,7 +15,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
 }
 
-_GAIN = {"softplus": 1.0, "tanh": 1.0, "relu": math.sqrt(2), "silu": math.sqrt(2)}
+GAIN = {"softplus": 1.0, "tanh": 1.0, "relu": math.sqrt(2), "silu": math.sqrt(2)}
 
 
 class BatchNorm(nn.Module):
@@ -53,15 +53,18 @@ class MLP(nn.Module):
     Without hidden layers it returns its input. Weights start as N(0, gain^2 / fan_in), biases at zero.
     """
 
-    def __init__(self, width: int, hidden: Sequence[int], activation: str, normalise: bool = False) -> None:
+    def __init__(
+        self, width: int, hidden: Sequence[int], activation: str, normalise: bool = False, dropout: float = 0.0
+    ) -> None:
         super().__init__()
         sizes = [width, *hidden]
         self.layers = nn.ModuleList(
-            linear(fan_in, fan_out, _GAIN[activation]) for fan_in, fan_out in itertools.pairwise(sizes)
+            linear(fan_in, fan_out, GAIN[activation]) for fan_in, fan_out in itertools.pairwise(sizes)
         )
         self.norms = nn.ModuleList(BatchNorm(size) if normalise else Unnormalised() for size in hidden)
         self.activation = ACTIVATIONS[activation]
         self.sizes = tuple(hidden) or (width,)
+        self.drops = tuple((size, dropout) for size in hidden)
 
     def forward(self, x: Tensor, dropout: Sequence[Tensor | None] = (), remember: bool = True) -> list[Tensor]:
         """The hidden activations; `dropout` holds a mask for each hidden layer, or is empty."""

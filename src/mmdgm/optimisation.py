@@ -52,8 +52,8 @@ def learning_rate(recipe: Recipe, step: int, steps: int, N: int) -> float:
 class Average:
     """An exponential moving average of the weights (and of batch normalisation's averages).
 
-    It moves every `EVERY` steps by as much as that many single steps would, since a pass over all the weights
-    costs a few per cent of a step.
+    It moves every `EVERY` steps, and at the last one, by as much as that many single steps would, since a pass over
+    all the weights costs a few per cent of a step.
     """
 
     EVERY = 10
@@ -63,11 +63,12 @@ class Average:
         self.decay = decay
 
     @torch.no_grad()
-    def update(self, model: MaxMarginDGM, step: int) -> None:
-        """Move towards the weights after step number `step`, faster at the beginning."""
-        if (step + 1) % self.EVERY:
+    def update(self, model: MaxMarginDGM, step: int, steps: int) -> None:
+        """Move towards the weights after step number `step` of `steps`, faster at the beginning."""
+        since = (step + 1) % self.EVERY or self.EVERY
+        if since < self.EVERY and step + 1 < steps:
             return
-        decay = min(self.decay, (1 + step) / (10 + step)) ** self.EVERY
+        decay = min(self.decay, (1 + step) / (10 + step)) ** since
         torch._foreach_lerp_(_floating(self.model), _floating(model), 1 - decay)
 
 

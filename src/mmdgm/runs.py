@@ -7,17 +7,15 @@
     result.json             what training came to, once it is done
     manifest.json           length and sha256 of every file above, written last and at once
 
-This module does all the saving. A file is written beside its place, synced, and moved there, so that a crash
-leaves the old one or the new one; a file counts only once the manifest names it. Nothing is ever unpickled.
+A file counts only once the manifest names it. Nothing is ever unpickled.
 """
 
 import fcntl
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,39 +25,9 @@ from safetensors.torch import save
 from torch import Tensor
 
 from mmdgm.errors import InputError, WorkError
+from mmdgm.storage import to_bytes, write_atomically
 
 Tensors = dict[str, Tensor]
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """The whole content or none of it, on disk when this returns."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def to_bytes(content: Any) -> bytes:
-    """JSON as this program writes it."""
-    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 class RunFolder:
@@ -88,9 +56,13 @@ class RunFolder:
             raise InputError(f"'{path}' is no run folder: it has no manifest.json. Give one that train wrote.")
         folder = RunFolder(path)
         try:
-            folder._manifest = json.loads(manifest.read_text())["files"]
-        except (ValueError, KeyError, TypeError):
+            files = json.loads(manifest.read_text())["files"]
+            folder._manifest = {name: {"bytes": int(e["bytes"]), "sha256": str(e["sha256"])} for name, e in files.items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(f"'{manifest}' is damaged: it is not the JSON that train writes.") from None
+        for name in ("run.json", "metrics.jsonl"):
+            if name not in folder._manifest:
+                raise InputError(f"'{manifest}' is damaged: it does not name '{name}'.")
         for name in folder._manifest:
             folder._check(name)
         return folder
@@ -134,8 +106,8 @@ class RunFolder:
         """All that resuming needs. The checkpoint before goes only when this one is safe."""
         old = self._checkpoint_name()
         new = f"checkpoint-{number}.safetensors"
-        self._put(new, save(_contiguous(tensors), {"state": json.dumps(state)}))
-        self._manifest["metrics.jsonl"] = _entry((self.path / "metrics.jsonl").read_bytes())
+        self._put(new, save(tensors, {"state": json.dumps(state)}))
+        self._count_metrics()
         self._drop_checkpoint(keep=new)
         if old is not None and old != new:
             (self.path / old).unlink(missing_ok=True)
@@ -151,9 +123,9 @@ class RunFolder:
     def finish(self, weights: Tensors, result: dict[str, Any]) -> None:
         """The weights to use and the result; the checkpoint is not needed any more."""
         old = self._checkpoint_name()
-        self._put("weights.safetensors", save(_contiguous(weights)))
+        self._put("weights.safetensors", save(contiguous(weights)))
         self._put("result.json", to_bytes(result))
-        self._manifest["metrics.jsonl"] = _entry((self.path / "metrics.jsonl").read_bytes())
+        self._count_metrics()
         self._drop_checkpoint(keep=None)
         if old is not None:
             (self.path / old).unlink(missing_ok=True)
@@ -183,6 +155,12 @@ class RunFolder:
         self._put(name, content)
         self._seal()
         return self.path / name
+
+    def _count_metrics(self) -> None:
+        """Let the manifest name the lines that there are, once they are on disk."""
+        with open(self.path / "metrics.jsonl", "rb") as file:
+            os.fsync(file.fileno())
+            self._manifest["metrics.jsonl"] = _entry(file.read())
 
     def _put(self, name: str, content: bytes) -> None:
         write_atomically(self.path / name, content)
@@ -226,7 +204,8 @@ class RunFolder:
             raise InputError(f"'{self.path / name}' is not a safetensors file: {error}.") from None
 
 
-def _contiguous(tensors: Tensors) -> Tensors:
+def contiguous(tensors: Tensors) -> Tensors:
+    """Copies in main memory, each in one piece."""
     return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
 
 

@@ -52,7 +52,7 @@ def choose_runtime(
 ) -> Runtime:
     """What was asked for, or the best there is: CUDA, Apple's or the CPU; bf16 where the hardware has it."""
     device = device or _best_device()
-    _check_device(device)
+    check_device(device)
     if precision is None:
         precision = "bf16" if _has_bf16(device) else "float32"
     if precision not in ("bf16", "float32"):
@@ -72,7 +72,8 @@ def _best_device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def _check_device(device: str) -> None:
+def check_device(device: str) -> None:
+    """Whether a device is there, said in one sentence if it is not."""
     try:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
@@ -83,7 +84,7 @@ def _check_device(device: str) -> None:
 
 def _has_bf16(device: str) -> bool:
     if device.startswith("cuda"):
-        return bool(torch.cuda.is_bf16_supported())
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     capabilities = torch.cpu.get_capabilities() if device == "cpu" else {}
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 

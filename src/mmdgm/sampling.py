@@ -13,7 +13,10 @@ from mmdgm.runtime import generator
 
 @torch.no_grad()
 def sample(model: MaxMarginDGM, n: int, seed: int = 0, draw: bool = False) -> NDArray[np.float32]:
-    """`n` rows: the mean of p(x | z) for z from the prior, or a draw of x with `draw`; in the data's own units."""
+    """`n` rows: the mean of p(x | z) for z from the prior, or a draw of x with `draw`; in the data's own units.
+
+    Under a transform they stay contrast-normalised: there is no image whose contrast could be given back.
+    """
     if n < 1:
         raise InputError(f"n must be at least 1; got {n}.")
     generative = _generative(model)
@@ -33,10 +36,12 @@ def reconstruct(model: MaxMarginDGM, rows: Batch, seed: int = 0) -> NDArray[np.f
     """The mean of p(x | z) for one z from q(z | x) of every row, in the data's own units."""
     generative = _generative(model)
     model.eval()
-    q = model.recognition(values(rows.x)).q
+    x = values(rows.x)
+    contrast = model.contrast(x, rows.observed)
+    q = model.recognition(model.prepared(rows).x).q
     shape = (1, len(rows.x), model.recipe.latent_size)
     z = model.latents.make(q, model.latents.noise(shape, generator(rows.x.device, seed, "reconstruct")))
-    return _in_own_units(model, generative(z).mean[0])
+    return _in_own_units(model, contrast.undo(generative(z).mean[0]))
 
 
 def _generative(model: MaxMarginDGM) -> torch.nn.Module:

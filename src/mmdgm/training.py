@@ -24,7 +24,7 @@ from torch import Tensor
 from mmdgm.adversary import margins, worst_perturbation
 from mmdgm.augmentation import warp
 from mmdgm.data.batches import Batch, resident
-from mmdgm.data.dataset import Dataset
+from mmdgm.data.dataset import UNKNOWN, Dataset, has_holes
 from mmdgm.data.splits import Splits
 from mmdgm.errors import InputError, WorkError
 from mmdgm.evaluation import quick_look
@@ -33,8 +33,8 @@ from mmdgm.model import MaxMarginDGM, Noise, initialised
 from mmdgm.objective import Objective, Terms
 from mmdgm.optimisation import Average, build_optimiser, learning_rate
 from mmdgm.recipes import Recipe
-from mmdgm.runs import RunFolder, state_tensors
-from mmdgm.runtime import Runtime, generator, keep_freed_memory
+from mmdgm.runs import RunFolder, Tensors, contiguous, state_tensors
+from mmdgm.runtime import Runtime, generator
 
 CHECKPOINT_SECONDS = 30.0
 LOOKS_AT_VALIDATION = 50
@@ -102,7 +102,7 @@ class Step:
         objective = self.objective if supervised else replace(self.objective, C=0.0)
         if self._on_cuda and self.runtime.compile:
             torch.compiler.cudagraph_mark_step_begin()
-        batch = observe(batch, noise)
+        batch = observe(model, batch, noise)
         with self.runtime.autocast():
             perturbation = None
             if self.recipe.adversary and supervised:
@@ -113,15 +113,16 @@ class Step:
     def update(self, state: State, number: int, steps: int, made: Estimate) -> None:
         """Follow the gradient of an estimate: step `number` of all `steps`."""
         made.surrogate.backward()
-        if self.recipe.clip:
-            torch.nn.utils.clip_grad_norm_(state.model.parameters(), self.recipe.clip)
+        if self.recipe.clip:  # the baseline's gradient is no part of the model's
+            for part in _clipped_apart(state.model):
+                torch.nn.utils.clip_grad_norm_(part, self.recipe.clip)
         rate = learning_rate(self.recipe, number, steps, self.N)
         for group in state.optimiser.param_groups:
             group["lr"] = rate
         state.optimiser.step()
         state.optimiser.zero_grad(set_to_none=True)
         if state.average:
-            state.average.update(state.model, number)
+            state.average.update(state.model, number, steps)
 
 
 class Trainer:
@@ -137,18 +138,23 @@ class Trainer:
         on_progress: Callable[[Progress], None] = lambda _: None,
         should_stop: Callable[[], bool] = lambda: False,
         on_metrics: Callable[[dict[str, Any]], None] = lambda _: None,
+        initial: dict[str, Tensor] | None = None,
     ) -> None:
         self.recipe, self.seed, self.runtime, self.folder = recipe, seed, runtime, folder
         self.on_progress, self.should_stop, self.on_metrics = on_progress, should_stop, on_metrics
         device = runtime.torch_device
-        keep_freed_memory()
         self.data = resident(splits.train, device)
         self.valid = resident(splits.valid, device) if len(splits.valid) else None
-        self.N, self.shape = len(splits.train), splits.train.schema.image_shape
+        self.N, self.shape = len(splits.train), splits.train.schema.image_shape or ()
         self.batch_size = min(recipe.batch_size, self.N)
         self.steps_per_epoch = self.N // self.batch_size
         self.step = Step(recipe, runtime, self.N)
-        self.state = self._initial_state(build_model(recipe, splits.train, seed).to(device))
+        self._saved = time.monotonic()
+        self._check()
+        model = build_model(recipe, splits.train, seed)
+        if initial:
+            start_from(model, initial)
+        self.state = self._initial_state(model.to(device))
 
     def run(self) -> State | None:
         """Train to the end and return the state with the chosen weights, or nothing if it was stopped.
@@ -156,20 +162,29 @@ class Trainer:
         What a folder's checkpoint holds is not done again.
         """
         self._restore()
-        saved = time.monotonic()
         if self.state.epoch == self.state.step == 0:
             self._save()
+        self._good = self._snapshot()
         while self.state.epoch < self.recipe.epochs:
             if not self._epoch():
                 self._save()
                 return None
-            if time.monotonic() - saved > CHECKPOINT_SECONDS:
-                self._save()
-                saved = time.monotonic()
+            self._check_weights()
+            self._good = self._snapshot()
         if self.recipe.select == "last":
             self.state.best_epoch = self.recipe.epochs
             self.state.best = _copy(self.state.current)
         return self.state
+
+    def _check(self) -> None:
+        """What only the rows can tell of the recipe."""
+        if self.recipe.normalise and self.batch_size < 2:
+            raise InputError(f"normalise=true needs at least 2 training rows; the data have {self.N}.")
+        if self.recipe.select != "best":
+            return
+        if self.valid is None or (self._by_error and not bool((self.valid.y != UNKNOWN).any())):
+            what = "labelled validation rows" if self._by_error else "validation rows"
+            raise InputError(f"select=best needs {what}; the data leave none. Use --set select=last, or more rows.")
 
     def _initial_state(self, model: MaxMarginDGM) -> State:
         average = Average(model, self.recipe.ema) if self.recipe.ema else None
@@ -188,8 +203,11 @@ class Trainer:
             self._one_step(order)
             state.step += 1
             self._report(began)
-        state.seconds += time.monotonic() - began
-        self._close_epoch()
+            if time.monotonic() - self._saved > CHECKPOINT_SECONDS:
+                now = time.monotonic()
+                state.seconds, began = state.seconds + now - began, now
+                self._save()
+        self._close_epoch(began)
         return True
 
     def _one_step(self, order: Tensor) -> None:
@@ -214,13 +232,24 @@ class Trainer:
         *terms, surrogate = torch.stack([*made.terms, made.surrogate]).tolist()
         if not math.isfinite(surrogate):
             names = [n for n, value in zip(Terms._fields, terms, strict=True) if not math.isfinite(value)]
-            kept = f" The last good weights are kept in '{self.folder.path}'." if self.folder else ""
-            raise WorkError(
-                f"the {names[0] if names else 'objective'} is not a finite number at epoch "
-                f"{self.state.epoch + 1}, step {self.state.step + 1}. Try a smaller learning_rate, clip=1, or "
-                f"float32.{kept}"
-            )
+            self._give_up(f"the {names[0] if names else 'objective'} is", self.state.epoch, self.state.step)
         self.state.sums = [a + b for a, b in zip(self.state.sums, terms, strict=True)]
+
+    def _check_weights(self) -> None:
+        """After the last update of an epoch no loss would tell."""
+        judged = (*self.state.model.parameters(), *self.state.current.parameters())
+        if not all(bool(parameter.isfinite().all()) for parameter in judged):
+            self._give_up("a weight is", self.state.epoch - 1, self.steps_per_epoch - 1)
+
+    def _give_up(self, what: str, epoch: int, step: int) -> None:
+        kept = ""
+        if self.folder:
+            self.folder.save_checkpoint(*self._good)
+            kept = f" The weights after epoch {self._good[2]['epoch']} are kept in '{self.folder.path}'."
+        raise WorkError(
+            f"{what} not a finite number at epoch {epoch + 1}, step {step + 1}. Try a smaller learning_rate, clip=1, "
+            f"or float32.{kept}"
+        )
 
     def _report(self, began: float) -> None:
         state = self.state
@@ -238,7 +267,7 @@ class Trainer:
             )
         )
 
-    def _close_epoch(self) -> None:
+    def _close_epoch(self, began: float) -> None:
         """Write the epoch's metrics, look at the validation data now and then, and keep the best weights."""
         state = self.state
         state.epoch += 1
@@ -249,44 +278,49 @@ class Trainer:
             state.validation = quick_look(state.current, self.valid, self.runtime, self.seed)
             line.update(state.validation)
             self._keep_best()
+        state.seconds += time.monotonic() - began
         line["seconds"] = round(state.seconds, 3)
         state.step, state.sums = 0, [0.0, 0.0, 0.0]
         if self.folder:
             self.folder.append_metrics(line)
         self.on_metrics(line)
 
+    @property
+    def _by_error(self) -> bool:
+        return self.recipe.C > 0
+
     def _keep_best(self) -> None:
-        if self.recipe.select != "best" or not self._supervised:
+        if self.recipe.select != "best" or self.state.epoch <= self.recipe.pretraining_epochs:
             return
-        by_error = self.recipe.C > 0 or not self.recipe.bound
-        value = self.state.validation["valid_error_percent"] if by_error else -self.state.validation["valid_bound_nats"]
+        found = self.state.validation
+        value = found["valid_error_percent"] if self._by_error else -found["valid_bound_nats"]
         if value < self.state.best_value:
             self.state.best_value, self.state.best_epoch = value, self.state.epoch
             self.state.best = _copy(self.state.current)
 
     def _save(self) -> None:
-        if self.folder is None:
-            return
+        if self.folder:
+            self.folder.save_checkpoint(*self._snapshot())
+        self._saved = time.monotonic()
+
+    def _snapshot(self) -> tuple[int, Tensors, dict[str, Any]]:
+        """The state as a checkpoint holds it: its number, tensors (copied) and values."""
         state = self.state
         tensors = state_tensors("model.", state.model.state_dict()) | state_tensors("best.", state.best)
         if state.average:
             tensors |= state_tensors("average.", state.average.model.state_dict())
         for index, moments in state.optimiser.state_dict()["state"].items():
             tensors |= state_tensors(f"optimiser.{index}.", moments)
-        number = state.epoch * self.steps_per_epoch + state.step
-        self.folder.save_checkpoint(
-            number,
-            tensors,
-            {
-                "epoch": state.epoch,
-                "step": state.step,
-                "sums": state.sums,
-                "seconds": state.seconds,
-                "best_epoch": state.best_epoch,
-                "best_value": None if math.isinf(state.best_value) else state.best_value,
-                "validation": state.validation,
-            },
-        )
+        values = {
+            "epoch": state.epoch,
+            "step": state.step,
+            "sums": state.sums,
+            "seconds": state.seconds,
+            "best_epoch": state.best_epoch,
+            "best_value": None if math.isinf(state.best_value) else state.best_value,
+            "validation": state.validation,
+        }
+        return state.epoch * self.steps_per_epoch + state.step, contiguous(tensors), values
 
     def _restore(self) -> None:
         stored = self.folder.load_checkpoint() if self.folder else None
@@ -315,10 +349,29 @@ class Trainer:
 
 
 def build_model(recipe: Recipe, train: Dataset, seed: int) -> MaxMarginDGM:
-    """The model for these rows with its initial weights; labels must be there if the recipe needs them."""
+    """The model for these rows with its initial weights; what the recipe needs of the rows must be there."""
+    if recipe.C > 0 and len(train.classes) == 1:
+        raise InputError(f"recipe '{recipe.name}' needs two or more classes; the data have only '{train.classes[0]}'.")
+    if recipe.warp and (train.schema.image_shape is None or has_holes(train)):
+        raise InputError("warp is for images without holes; use --set warp=0 for other data.")
     if recipe.C > 0 and not len(train.classes):
         raise InputError(f"recipe '{recipe.name}' has C={recipe.C:g} and needs labels; the data have none. Set C=0.")
     return initialised(recipe, train.schema, len(train.classes), seed)
+
+
+def start_from(model: MaxMarginDGM, weights: dict[str, Tensor]) -> None:
+    """Let the recognition network start with weights of another run; all of its layers must be there and fit."""
+    prefix = "recognition.network."
+    own = model.recognition.network.state_dict()
+    given = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
+    for name, value in own.items():
+        if name not in given or given[name].shape != value.shape:
+            there = tuple(given[name].shape) if name in given else "nothing"
+            raise InputError(
+                f"--init-from: the recognition network needs weights of shape {tuple(value.shape)} for '{name}'; that "
+                f"run has {there}. Start from a run with the same convolutions, hidden layers and normalise."
+            )
+    model.recognition.network.load_state_dict({name: given[name] for name in own})
 
 
 def operations(recipe: Recipe, splits: Splits) -> float:
@@ -326,6 +379,12 @@ def operations(recipe: Recipe, splits: Splits) -> float:
     model = build_model(recipe, splits.train, 0)
     weights = sum(p.numel() for p in model.parameters() if p.ndim > 1)
     return 6.0 * weights * recipe.samples * len(splits.train) * recipe.epochs
+
+
+def _clipped_apart(model: MaxMarginDGM) -> list[list[Tensor]]:
+    baseline = [] if model.baseline is None else list(model.baseline.parameters())
+    rest = [p for p in model.parameters() if all(p is not b for b in baseline)]
+    return [rest, baseline] if baseline else [rest]
 
 
 def _copy(model: MaxMarginDGM) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ UNKNOWN = -1
 """The label of a row whose class is not known: it takes part in the bound and has no hinge loss."""
 
 Kind = Literal["real", "binary", "categorical"]
-Values = NDArray[np.uint8] | NDArray[np.float32]
+Values = NDArray[np.uint8] | NDArray[np.float32] | NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 
@@ -118,7 +118,8 @@ def _decode(column: Column, values: NDArray[np.float32]) -> NDArray[np.float32]:
 class Dataset:
     """Rows, their labels (`UNKNOWN` where there is none), the classes' names, and the schema of a row.
 
-    `official_test` counts the rows at the end that their publisher set apart as the test set.
+    `official_test` counts the rows at the end that their publisher set apart as the test set, `official_valid` those
+    before them that the paper holds back for validation.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Dataset:
     classes: tuple[str, ...]
     schema: Schema
     official_test: int = 0
+    official_valid: int = 0
     _hash: list[str] = field(default_factory=list, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -145,12 +147,15 @@ class Dataset:
 
     def take(self, rows: NDArray[np.int64] | slice) -> "Dataset":
         """Some of the rows, in the order asked for."""
-        return replace(self, x=self.x[rows], y=self.y[rows], official_test=0, _hash=[])
+        return replace(self, x=self.x[rows], y=self.y[rows], official_test=0, official_valid=0, _hash=[])
 
 
-def encode_labels(
-    labels: Sequence[Any] | NDArray[Any], argument: str, least: int = 2
-) -> tuple[Labels, tuple[str, ...]]:
+def has_holes(dataset: Dataset) -> bool:
+    """Whether any entry is missing."""
+    return dataset.x.dtype != np.uint8 and bool(np.isnan(dataset.x).any())
+
+
+def encode_labels(labels: Sequence[Any] | NDArray[Any]) -> tuple[Labels, tuple[str, ...]]:
     """Labels of any type as codes 0, 1, ... in the order of their values; None, NaN and '' mean unknown."""
     listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
     known = {label for label in listed if not _blank(label)}
@@ -158,12 +163,10 @@ def encode_labels(
         ordered = sorted(known)
     except TypeError:
         ordered = sorted(known, key=lambda label: (type(label).__name__, str(label)))
-    if len(ordered) < least:
-        raise InputError(f"{argument} must hold at least two classes; it holds {len(ordered)}: {ordered}.")
     codes = {label: code for code, label in enumerate(ordered)}
     y = np.array([UNKNOWN if _blank(label) else codes[label] for label in listed], dtype=np.int64)
     return y, tuple(str(label) for label in ordered)
 
 
 def _blank(label: Any) -> bool:
-    return label is None or label == "" or (isinstance(label, float) and np.isnan(label))
+    return label is None or label in ("", b"") or (isinstance(label, float) and np.isnan(label))

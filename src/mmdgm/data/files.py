@@ -8,13 +8,16 @@ import csv
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mmdgm.data.dataset import UNKNOWN, Column, Dataset, Schema, Values, encode_labels
 from mmdgm.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 _HOLES = {"", "na", "nan", "null", "none", "?"}
 _PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
@@ -25,6 +28,8 @@ _MOST_LEVELS = 1000
 def load_file(path: Path, label: str | None = None) -> Dataset:
     """The data in a file or folder; `label` names the label column of a table."""
     if path.is_dir():
+        if label is not None:
+            raise InputError("--label is for tables; a folder of pictures has a subfolder for each class.")
         return _pictures(path)
     readers = {".npz": _npz, ".csv": _csv, ".parquet": _parquet}
     reader = readers.get(path.suffix.lower())
@@ -54,7 +59,7 @@ def _labels(y: Any, rows: int, argument: str) -> tuple[NDArray[np.int64], tuple[
         return np.full(rows, UNKNOWN, dtype=np.int64), ()
     if np.ndim(y) != 1 or len(y) != rows:
         raise InputError(f"{argument} must have one label for each of the {rows} rows; its shape is {np.shape(y)}.")
-    return encode_labels(y, argument)
+    return encode_labels(y)
 
 
 def _array(x: NDArray[Any], where: str) -> tuple[Values, Schema]:
@@ -64,17 +69,20 @@ def _array(x: NDArray[Any], where: str) -> tuple[Values, Schema]:
     if x.dtype.kind not in "fiub":
         raise InputError(f"'x' in '{where}' must hold numbers; its type is {x.dtype}. For text use a CSV table.")
     image = x.ndim > 2
-    if x.dtype == np.uint8 and image:
-        return x, Schema(image_shape=x.shape[1:])
-    values = x.astype(np.float32)
+    values = x.astype(np.float32 if image else np.float64)
     _refuse_infinite(values, f"'x' in '{where}'")
     if image:
-        if np.nanmin(values) < 0 or np.nanmax(values) > 1:
+        if not (x.ndim == 3 or (x.ndim == 4 and x.shape[3] in (1, 3))):
+            raise InputError(
+                f"'x' in '{where}' must be images of shape (N, height, width), or with 1 or 3 channels last; its shape "
+                f"is {x.shape}. Move the channels to the end, or flatten the rows."
+            )
+        if x.dtype != np.uint8 and (np.nanmin(values) < 0 or np.nanmax(values) > 1):
             raise InputError(
                 f"'x' in '{where}' must be images of bytes, or of numbers in [0, 1]; the values run from "
                 f"{np.nanmin(values):g} to {np.nanmax(values):g}. Divide them by their greatest possible value."
             )
-        return values, Schema(image_shape=x.shape[1:])
+        return (x if x.dtype == np.uint8 else values), Schema(image_shape=x.shape[1:])
     columns = tuple(_number_column(f"x{i}", values[:, i]) for i in range(x.shape[1]))
     return values, Schema(columns=columns)
 
@@ -93,12 +101,12 @@ def _number_column(name: str, values: NDArray[Any]) -> Column:
 def _csv(path: Path, label: str | None) -> Dataset:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.reader(file))
+            rows = [row for row in csv.reader(file) if row]
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"'{path}' is not a CSV table in UTF-8: {error}.") from None
     if len(rows) < 2:
         raise InputError(f"'{path}' must have a line of column names and at least one row; it has {len(rows)} lines.")
-    names, *body = rows
+    names, *body = [[cell.strip() for cell in rows[0]], *rows[1:]]
     for number, row in enumerate(body, start=2):
         if len(row) != len(names):
             raise InputError(f"'{path}', line {number}: {len(row)} cells, but the table has {len(names)} columns.")
@@ -126,10 +134,12 @@ def _table(path: Path, names: Sequence[str], columns: Sequence[Sequence[Any]], l
         raise InputError(f"'{path}' must have column names that differ; got {', '.join(names)}.")
     if label is not None and label not in names:
         raise unknown(f"label column in '{path.name}'", label, names)
+    if not names or not len(columns[0]):
+        raise InputError(f"'{path}' must have a column and a row; it has {len(names)} columns.")
     chosen = label or next((name for name in _LABEL_NAMES if name in names), None)
     y, classes = _labels(None, len(columns[0]), "")
     if chosen is not None:
-        y, classes = encode_labels(columns[names.index(chosen)], f"label column '{chosen}'")
+        y, classes = encode_labels(columns[names.index(chosen)])
     described = [_column(n, c) for n, c in zip(names, columns, strict=True) if n != chosen]
     if not described:
         raise InputError(f"'{path}' must have a column beside its label '{chosen}'.")
@@ -143,16 +153,16 @@ def _column(name: str, cells: Sequence[Any]) -> tuple[Column, NDArray[np.float32
     try:
         if any(isinstance(cell, bool) for cell in cells):
             raise ValueError(name)
-        values = np.array([np.nan if cell is None else float(cell) for cell in cells], dtype=np.float32)
+        values = np.array([np.nan if cell is None else float(cell) for cell in cells], dtype=np.float64)
         return _number_column(name, values), values
     except (ValueError, TypeError):
-        codes, levels = encode_labels(list(cells), f"column '{name}'", least=0)
+        codes, levels = encode_labels(list(cells))
         if len(levels) > _MOST_LEVELS:
             raise InputError(
                 f"column '{name}' has {len(levels)} different texts, more than {_MOST_LEVELS}; is it an identifier? "
                 "Leave it out of the file."
             ) from None
-        return Column(name, "categorical", levels), np.where(codes == UNKNOWN, np.nan, codes).astype(np.float32)
+        return Column(name, "categorical", levels), np.where(codes == UNKNOWN, np.nan, codes).astype(np.float64)
 
 
 def _pictures(folder: Path) -> Dataset:
@@ -166,14 +176,16 @@ def _pictures(folder: Path) -> Dataset:
         for path in sorted((folder / name).iterdir())
         if path.suffix.lower() in _PICTURES
     ]
-    if len(classes) < 2 or not files:
-        raise InputError(f"'{folder}' must hold a subfolder of pictures for each of two or more classes.")
+    empty = sorted(set(range(len(classes))) - {code for _, code in files})
+    if files and empty:
+        raise InputError(f"'{folder}' has a subfolder without pictures, '{classes[empty[0]]}'; remove it.")
+    if not files:
+        raise InputError(f"'{folder}' must hold a subfolder of pictures for each class.")
     images: list[NDArray[np.uint8]] = []
     for path, _ in files:
         try:
             with Image.open(path) as picture:
-                grey = picture.mode in ("1", "L", "LA", "I", "I;16")
-                images.append(np.asarray(picture.convert("L" if grey else "RGB")))
+                images.append(_pixels(picture))
         except (UnidentifiedImageError, OSError):
             raise InputError(f"'{path}' cannot be read as a picture; remove it or save it again.") from None
         if images[-1].shape != images[0].shape:
@@ -183,3 +195,10 @@ def _pictures(folder: Path) -> Dataset:
             )
     y = np.array([code for _, code in files], dtype=np.int64)
     return Dataset(folder.name, np.stack(images), y, tuple(classes), Schema(image_shape=images[0].shape))
+
+
+def _pixels(picture: "Image.Image") -> NDArray[np.uint8]:
+    """Bytes: one channel for a grey picture (16 bits are scaled down), three for any other."""
+    if picture.mode.startswith("I"):
+        return (np.asarray(picture).clip(0, 65535) / 257).round().astype(np.uint8)
+    return np.asarray(picture.convert("L" if picture.mode in ("1", "L", "LA") else "RGB"))

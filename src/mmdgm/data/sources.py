@@ -1,7 +1,8 @@
-"""Where data come from: names (mnist, fashion-mnist, digits) and the user's own files."""
+"""Where data come from: names (mnist, fashion-mnist, svhn, digits) and the user's own files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from mmdgm.data.dataset import Dataset, Labels, Schema, Values
 from mmdgm.data.download import FASHION_MNIST, MNIST, Published, Say, get, is_cached
 from mmdgm.data.files import load_file
+from mmdgm.data.svhn import SVHN, SVHN_EXTRA, load_svhn
 from mmdgm.errors import InputError, WorkError, unknown
 
 
@@ -33,7 +35,7 @@ def _idx_source(published: Published, about: str, classes: tuple[str, ...]) -> S
         x = np.concatenate([_idx(files / f"{part}-images-idx3-ubyte", 3) for part in ("train", "t10k")])
         y = np.concatenate([_idx(files / f"{part}-labels-idx1-ubyte", 1) for part in ("train", "t10k")])
         schema = Schema(image_shape=x.shape[1:])
-        return Dataset(published.name, x, y.astype(np.int64), classes, schema, official_test=10_000)
+        return Dataset(published.name, x, y.astype(np.int64), classes, schema, 10_000, 10_000)
 
     return Source(published.name, about, published, load)
 
@@ -66,6 +68,13 @@ SOURCES = {
     for source in (
         _idx_source(MNIST, "70,000 handwritten digits, 28 x 28 grey pixels, 10,000 of them for testing", _DIGITS),
         _idx_source(FASHION_MNIST, "70,000 pictures of clothes, 28 x 28 grey pixels, 10,000 for testing", _FASHION),
+        Source("svhn", "99,289 house-number digits, 32 x 32 in colour, 26,032 for testing", SVHN, partial(load_svhn, SVHN)),
+        Source(
+            "svhn-extra",
+            "the same and 531,131 easier ones for training; needs 8 GiB of memory",
+            SVHN_EXTRA,
+            partial(load_svhn, SVHN_EXTRA),
+        ),
         Source("digits", "1,797 handwritten digits, 8 x 8 grey pixels, from scikit-learn", None, _digits),
     )
 }

@@ -1,4 +1,4 @@
-"""Recipes: every model of the paper, and ours, as a frozen value over one objective. Nothing here needs torch.
+"""A recipe: a model and how it is trained, as a frozen value. Nothing here needs torch.
 
 A recipe is changed with `dataclasses.replace`, or from the command line with `--set FIELD=VALUE`; every field
 says its range beside it, and is checked against it when a recipe is made.
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args, get_origin
 
 from mmdgm.errors import InputError, unknown
+from mmdgm.recipes.layers import LAYER_RULE, is_layer
 
 Rule = tuple[str, Callable[[Any], bool]]
 
@@ -19,6 +20,7 @@ _POSITIVE: Rule = ("greater than 0", lambda v: v > 0)
 _NOT_NEGATIVE: Rule = ("at least 0", lambda v: v >= 0)
 _AT_LEAST_ONE: Rule = ("at least 1", lambda v: v >= 1)
 _SHARE: Rule = ("at least 0 and below 1", lambda v: 0 <= v < 1)
+_LAYERS: Rule = (LAYER_RULE, lambda v: v is None or all(map(is_layer, v)))
 _SIZES: Rule = ("layer sizes of at least 1", lambda v: v is None or all(size >= 1 for size in v))
 
 
@@ -36,18 +38,27 @@ class Recipe:
     # the data
     data: str = _setting("mnist", "the data it is trained on unless other data are named")
     split: Literal["paper", "whole"] = _setting("paper", "hold a sixth back for validation, or nothing")
+    transform: Literal["none", "global", "local"] = _setting(
+        "none", "contrast of each image: as it is, normalised over the image, or then also around every pixel"
+    )
 
     # the model
-    hidden: tuple[int, ...] = _setting((500, 500), "hidden layers of the recognition network", _SIZES)
+    convolutions: tuple[str, ...] = _setting(
+        (), "convolutional layers of the recognition network, before its hidden layers", _LAYERS
+    )
+    hidden: tuple[int, ...] = _setting((500, 500), "fully connected hidden layers of the recognition network", _SIZES)
     generative_hidden: tuple[int, ...] | None = _setting(
         None, "hidden layers of the generative network; none mirrors the recognition network", _SIZES
+    )
+    generative_convolutions: tuple[str, ...] | None = _setting(
+        None, "convolutional layers of the generative network, after its hidden layers; none mirrors", _LAYERS
     )
     activation: Literal["softplus", "relu", "silu", "tanh"] = _setting("softplus", "of every hidden layer")
     normalise: bool = _setting(False, "batch normalisation in both networks")
     latents: str = _setting("gaussian", "the family of z: gaussian, bernoulli, or one of yours")
     latent_size: int = _setting(50, "K, the number of latent variables", _AT_LEAST_ONE)
     likelihood: Literal[
-        "bernoulli", "bernoulli-binarised", "gaussian-fixed", "gaussian-shared", "gaussian", "columns"
+        "bernoulli", "bernoulli-binarised", "gaussian-fixed", "gaussian-shared", "gaussian", "gaussian-predicted", "columns"
     ] = _setting("bernoulli-binarised", "p(x | z); binarised: training pixels are drawn anew at each step")
     features: Literal["hidden", "last", "latents"] = _setting(
         "hidden", "what the classifier reads: all hidden layers, the last one, or z"
@@ -87,6 +98,7 @@ class Recipe:
     weight_decay: float = _setting(0.0, "decoupled decay of the networks' weights, per unit rate", _NOT_NEGATIVE)
     clip: float = _setting(0.0, "largest norm of a gradient; 0 for none", _NOT_NEGATIVE)
     dropout: float = _setting(0.0, "share of hidden units dropped in the recognition network", _SHARE)
+    convolution_dropout: float = _setting(0.0, "share of units dropped after the convolutions marked drop", _SHARE)
     input_dropout: float = _setting(0.0, "share of inputs dropped", _SHARE)
     feature_dropout: float = _setting(0.0, "share of features dropped before the classifier", _SHARE)
     warp: float = _setting(0.0, "strength of random distortions of training images; 0 for none", _NOT_NEGATIVE)
@@ -111,10 +123,26 @@ class Recipe:
             )
         if not self.bound and self.features == "latents":
             raise InputError("features=latents needs bound=true: without the bound z is not learned.")
+        if not self.bound and not self.C:
+            raise InputError("bound=false with C=0 leaves nothing to learn; set C, or bound=true.")
+        if self.adversary and self.estimator == "score":
+            raise InputError("adversary needs estimator=reparameterised; got estimator=score. Use --set adversary=0.")
+        if self.normalise and self.batch_size < 2:
+            raise InputError(f"normalise=true needs batch_size of at least 2; got {self.batch_size}.")
         if self.estimator == "score" and self.baseline == "leave-one-out" and self.samples < 2:
             raise InputError(
                 f"baseline=leave-one-out needs samples of at least 2; got {self.samples}. "
                 "Use --set samples=2 or --set baseline=learned."
+            )
+        if self.generative_convolutions and not self.generative_convolutions[-1].partition(":")[0].endswith("xout"):
+            raise InputError(
+                "generative_convolutions must end with a layer to the pixels, such as 5xout:up:full; "
+                f"got {self.generative_convolutions[-1]!r}."
+            )
+        if self.transform != "none" and self.bound and not self.likelihood.startswith("gaussian"):
+            raise InputError(
+                f"transform={self.transform} makes pixels that are not in [0, 1]; got likelihood={self.likelihood}. "
+                "Use --set likelihood=gaussian-shared, or --set transform=none."
             )
         if self.schedule == "pegasos" and self.optimiser != "sgd":
             raise InputError(f"schedule=pegasos needs optimiser=sgd; got {self.optimiser}.")
@@ -129,6 +157,9 @@ class Recipe:
     def from_json(stored: dict[str, Any]) -> "Recipe":
         """The recipe that `to_json` wrote."""
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
+        strange = sorted(set(values) - {f.name for f in fields(Recipe)})
+        if strange:
+            raise InputError(f"the recipe has fields that this version does not know: {', '.join(strange)}.")
         return Recipe(**values)
 
 
@@ -138,7 +169,7 @@ def _is_a(value: Any, kind: Any) -> bool:
     if isinstance(kind, types.UnionType):
         return any(_is_a(value, one) for one in get_args(kind))
     if get_origin(kind) is tuple:
-        return isinstance(value, tuple) and all(_is_a(part, int) for part in value)
+        return isinstance(value, tuple) and all(_is_a(part, get_args(kind)[0]) for part in value)
     if kind is float:
         return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
     if kind is int:
@@ -153,7 +184,7 @@ def describe(kind: Any) -> str:
     if isinstance(kind, types.UnionType):
         return " or ".join(describe(one) for one in get_args(kind))
     if get_origin(kind) is tuple:
-        return "whole numbers with commas between them"
+        return {int: "whole numbers", str: "layers"}[get_args(kind)[0]] + " with commas between them"
     words = {float: "a number", int: "a whole number", bool: "true or false", str: "text"}
     return words.get(kind, "none")
 
@@ -191,168 +222,7 @@ def _parse_as(text: str, kind: Any) -> Any:
             raise ValueError(text)
         return None
     if get_origin(kind) is tuple:
-        return tuple(int(part) for part in text.split(",") if part)
+        return tuple(get_args(kind)[0](part) for part in text.split(",")) if text else ()
     if get_origin(kind) is Literal:
         return text  # checked against the known words when the recipe is made
     return kind(text)
-
-
-def va_mnist() -> Recipe:
-    """The paper's VA: the bound alone, trained for long."""
-    return Recipe(
-        name="va-mnist",
-        summary="VA: the variational auto-encoder of the paper, 500-500-50, no labels",
-        C=0.0,
-        epochs=1000,
-        learning_rate=4e-3,
-        weight_decay=0.03,
-        ema=0.9995,
-    )
-
-
-def mmva_mnist() -> Recipe:
-    """What `make train` trains."""
-    return Recipe(
-        name="mmva-mnist",
-        summary="MMVA for a laptop: good at both within three minutes on two cores",
-        activation="relu",
-        normalise=True,
-        likelihood="bernoulli",
-        adversary=1.5,
-        epochs=60,
-        learning_rate=4e-3,
-        constant_share=0.3,
-        weight_decay=0.1,
-        ema=0.998,
-    )
-
-
-def mmva_mnist_paper() -> Recipe:
-    """The paper's networks, C and margin; trained with an adversary, weight decay and averaged weights."""
-    return Recipe(
-        name="mmva-mnist-paper",
-        summary="MMVA of the paper: 500-500-50 and C = 15, with our training",
-        likelihood="bernoulli",
-        adversary=1.0,
-        epochs=400,
-        learning_rate=4e-3,
-        weight_decay=0.07,
-        dropout=0.1,
-        ema=0.9995,
-    )
-
-
-def mmva_mnist_best() -> Recipe:
-    """The lowest error that we reached without convolution and without augmentation."""
-    return Recipe(
-        name="mmva-mnist-best",
-        summary="MMVA with three normalised layers of 1000, for the lowest error without convolution",
-        split="whole",
-        hidden=(1000, 1000, 1000),
-        generative_hidden=(500, 500),
-        activation="relu",
-        normalise=True,
-        likelihood="bernoulli",
-        C=20.0,
-        adversary=1.5,
-        epochs=100,
-        batch_size=250,
-        learning_rate=3e-3,
-        constant_share=0.3,
-        weight_decay=0.3,
-        ema=0.999,
-    )
-
-
-def mmva_mnist_augmented() -> Recipe:
-    """The lowest error that we reached without convolution, with distorted training images."""
-    return dataclasses.replace(
-        mmva_mnist_best(),
-        name="mmva-mnist-augmented",
-        summary="MMVA trained on distorted images, for the lowest error without convolution",
-        hidden=(1000, 1000),
-        batch_size=500,
-        epochs=60,
-        learning_rate=4e-3,
-        weight_decay=0.03,
-        adversary=0.0,
-        warp=0.7,
-    )
-
-
-def mmva_table() -> Recipe:
-    """For a table of one's own, with holes and columns of any kind."""
-    return Recipe(
-        name="mmva-table",
-        summary="MMVA for a table: real, binary and categorical columns, with holes",
-        data="digits",
-        hidden=(128, 128),
-        activation="relu",
-        normalise=True,
-        likelihood="columns",
-        latent_size=16,
-        C=30.0,
-        epochs=200,
-        batch_size=128,
-        learning_rate=3e-3,
-        dropout=0.1,
-        weight_decay=0.05,
-        ema=0.99,
-    )
-
-
-def mmsbn_mnist() -> Recipe:
-    """A sigmoid belief network in the place of the VA: binary z, learned through the score function."""
-    return Recipe(
-        name="mmsbn-mnist",
-        summary="max-margin sigmoid belief network: 200 binary z, score-function gradient",
-        latents="bernoulli",
-        latent_size=200,
-        estimator="score",
-        samples=4,
-        epochs=100,
-        learning_rate=1e-3,
-        ema=0.999,
-    )
-
-
-def svm_digits() -> Recipe:
-    """Without latent variables the learner is Pegasos: a linear multi-class SVM on the inputs."""
-    return Recipe(
-        name="svm-digits",
-        summary="a linear multi-class SVM, trained with Pegasos' step: the objective without z",
-        data="digits",
-        likelihood="bernoulli",
-        hidden=(),
-        bound=False,
-        C=1.0,
-        margin=1.0,
-        optimiser="sgd",
-        schedule="pegasos",
-        learning_rate=1.0,
-        epochs=200,
-        batch_size=32,
-        ema=0.999,
-    )
-
-
-RECIPES: dict[str, Callable[[], Recipe]] = {
-    recipe().name: recipe
-    for recipe in (
-        va_mnist,
-        mmva_mnist,
-        mmva_mnist_paper,
-        mmva_mnist_best,
-        mmva_mnist_augmented,
-        mmva_table,
-        mmsbn_mnist,
-        svm_digits,
-    )
-}
-
-
-def recipe_named(name: str) -> Recipe:
-    """The recipe of that name."""
-    if name not in RECIPES:
-        raise unknown("recipe", name, RECIPES)
-    return RECIPES[name]()
