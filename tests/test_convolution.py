@@ -56,11 +56,18 @@ def test_pooling_is_torchs() -> None:
     assert torch.equal(pool(x), F.max_pool2d(x, 2))
 
 
-def test_pooling_by_hand_gives_equal_values_equal_shares() -> None:
+def test_pooling_by_hand_gives_the_first_of_equal_values_the_gradient() -> None:
     x = torch.tensor([[[[1.0, 3.0], [3.0, 2.0]]]], requires_grad=True)
     pool(x).sum().backward()
     assert x.grad is not None
-    assert x.grad.tolist() == [[[[0.0, 0.5], [0.5, 0.0]]]]
+    assert x.grad.tolist() == [[[[0.0, 1.0], [0.0, 0.0]]]]
+
+
+def test_gradients_written_by_hand_are_the_differences() -> None:
+    x, weight = draw(2, 2, 4, 4).requires_grad_(), draw(2, 1, 5, 5).requires_grad_()
+    assert torch.autograd.gradcheck(pool, (x,))
+    assert torch.autograd.gradcheck(lambda h, w: unpool_and_convolve(h, w, 2), (x, weight))
+    assert torch.autograd.gradcheck(lambda h, w: convolve(h, w.transpose(0, 1), 1), (x, weight))
 
 
 def test_rows_and_images_are_the_same_memory() -> None:

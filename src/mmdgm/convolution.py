@@ -7,6 +7,7 @@ and back nothing is copied, and the fast kernels want it so.
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -63,21 +64,78 @@ def unpool_and_convolve(h: Tensor, weight: Tensor, crop: int) -> Tensor:
     by_parity = by_parity.permute(0, 2, 4, 3, 5, 1).reshape(inputs, -1)
     product = h.permute(0, 2, 3, 1).reshape(-1, inputs) @ by_parity
     parts = product.view(n, height, width, half, half, 4 * outputs)
-    parts = F.pad(parts, (0, 0, 0, 0, 0, 0, half - 1, half - 1, half - 1, half - 1))
     rows, columns = height + half - 1, width + half - 1
-    total = torch.zeros((), device=h.device)
-    for u in range(half):  # out(i + u, j + v) gets what tap (u, v) made of h(i, j)
-        for v in range(half):
-            top, left = half - 1 - u, half - 1 - v
-            total = total + full(parts[:, top : top + rows, left : left + columns, u, v])
-    blocks = total.to(h.dtype).view(n, rows, columns, 2, 2, outputs)
+    total: Tensor = _Overlap.apply(parts)
+    blocks = total.view(n, rows, columns, 2, 2, outputs)
     image = blocks.permute(0, 5, 1, 3, 2, 4).reshape(n, outputs, 2 * rows, 2 * columns)
     return image[:, :, crop : 2 * rows - crop, crop : 2 * columns - crop]
 
 
+class _Overlap(torch.autograd.Function):
+    """(n, h, w, u, v, c) to (n, h + u - 1, w + v - 1, c): entry (i, j, u, v) is added at (i + u, j + v).
+
+    The gradient is a gathering of windows, which torch's own backward pass would find as a long chain of scatters: a
+    fifth of a training step.
+    """
+
+    @staticmethod
+    def forward(context: Any, parts: Tensor) -> Tensor:
+        """The sums, in float32 and then as precise as the parts."""
+        *_, u, v, _ = context.shape = parts.shape
+        height, width = parts.shape[1:3]
+        padded = F.pad(parts, (0, 0, 0, 0, 0, 0, v - 1, v - 1, u - 1, u - 1))
+        total = torch.zeros((), device=parts.device)
+        for a in range(u):
+            for b in range(v):
+                top, left = u - 1 - a, v - 1 - b
+                total = total + full(padded[:, top : top + height + u - 1, left : left + width + v - 1, a, b])
+        return total.to(parts.dtype)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        """Every entry has the gradient of the sum that it went into."""
+        *_, u, v, _ = context.shape
+        return gradient.unfold(1, u, 1).unfold(2, v, 1).permute(0, 1, 2, 4, 5, 3)
+
+
 def pool(h: Tensor) -> Tensor:
-    """The largest value of every 2 x 2 block; equal ones share the gradient."""
-    return h.unflatten(3, (-1, 2)).unflatten(2, (-1, 2)).amax((3, 5))
+    """The largest value of every 2 x 2 block; of equal ones the first has the gradient."""
+    largest: Tensor = _Pool.apply(h)
+    return largest
+
+
+class _Pool(torch.autograd.Function):
+    """Four comparisons instead of indices: compiled, a fifth of the time of the gradient of `amax`."""
+
+    @staticmethod
+    def forward(context: Any, h: Tensor) -> Tensor:
+        """The largest values."""
+        a, b, c, d = _corners(h)
+        largest = torch.maximum(torch.maximum(a, b), torch.maximum(c, d))
+        context.save_for_backward(h, largest)
+        return largest
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        """The gradient where the largest value was, and zeros around it."""
+        h, largest = (part.permute(0, 2, 3, 1) for part in context.saved_tensors)
+        g = gradient.permute(0, 2, 3, 1)
+        a, b, c, _ = (corner.permute(0, 2, 3, 1) for corner in _corners(h.permute(0, 3, 1, 2)))
+        first = a == largest
+        second = (b == largest) & ~first
+        third = (c == largest) & ~(first | second)
+        fourth = ~(first | second | third)
+        above, below = (
+            torch.stack([torch.where(here, g, torch.zeros_like(g)) for here in pair], dim=3)
+            for pair in ((first, second), (third, fourth))
+        )
+        n, height, width, _ = h.shape
+        return torch.stack([above, below], dim=2).reshape(n, height, width, -1).permute(0, 3, 1, 2)
+
+
+def _corners(h: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The four values of every 2 x 2 block: top left, top right, bottom left, bottom right."""
+    return h[:, :, ::2, ::2], h[:, :, ::2, 1::2], h[:, :, 1::2, ::2], h[:, :, 1::2, 1::2]
 
 
 class Bias(nn.Module):
