@@ -31,14 +31,14 @@ def small(**changes: object) -> Recipe:
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def images(n: int = 200, seed: int = 0, classes: int = 3) -> Dataset:
+def images(n: int = 200, seed: int = 0, classes: int = 3, shape: tuple[int, ...] = (6, 5)) -> Dataset:
     """Tiny images, each class bright in its own rows; bytes."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, classes, n)
-    x = rng.integers(0, 60, (n, 6, 5), dtype=np.uint8)
+    x = rng.integers(0, 60, (n, *shape), dtype=np.uint8)
     for code in range(classes):
         x[y == code, 2 * code : 2 * code + 2] += 180
-    return Dataset("tiny", x, y, tuple("abc"[:classes]), Schema(image_shape=(6, 5)))
+    return Dataset("tiny", x, y, tuple("abc"[:classes]), Schema(image_shape=shape))
 
 
 def table(n: int = 200, seed: int = 0, missing: float = 0.2) -> Dataset:

@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     told = json.loads(done.stdout)
     assert told["seed"] == 3
     assert all(Path(picture).is_file() for picture in told["pictures"])
-    assert len(told["pictures"]) == 3
+    assert len(told["pictures"]) == 4
     assert "epoch 2/2" in done.stderr
     return path
 
@@ -81,7 +81,7 @@ def test_evaluate(folder: Path) -> None:
     assert json.loads((folder / "figures.json").read_text()) == found
     assert found["examples"] == 40
     valid = json.loads(mmdgm("evaluate", folder / "run", "--split", "valid", "--json").stdout)
-    assert valid["examples"] == 26
+    assert valid["examples"] == 27
     assert "grey pixels" in mmdgm("evaluate", folder / "run").stdout
     every = mmdgm("evaluate", folder / "run", "--data", folder / "data.npz", "--json")
     assert json.loads(every.stdout)["examples"] == 200
@@ -161,7 +161,10 @@ BAD = {
     ),
     "zero epochs": (("train", "mmva-mnist", "--epochs", "0"), "epochs must be at least 1; got 0"),
     "negative seed": (("train", "mmva-mnist", "--seed", "-1"), "--seed"),
-    "clash": (("train", "mmva-mnist", "--set", "estimator=score"), "needs samples of at least 2"),
+    "clash": (
+        ("train", "mmva-mnist", "--set", "estimator=score", "--set", "adversary=0"),
+        "needs samples of at least 2",
+    ),
     "unknown data": (("train", "mmva-mnist", "--data", "mnits"), "did you mean 'mnist'"),
     "no such file": (("train", "mmva-mnist", "--data", "no/where.npz"), "there is no file"),
     "bad precision": (("train", "mmva-mnist", "--data", "digits", "--precision", "int8"), "bf16 or float32"),
@@ -171,7 +174,7 @@ BAD = {
     "unknown command": (("trian",), "train"),
     "unknown get": (("data", "get", "mnits"), "did you mean 'mnist'"),
     "table as picture": (("data", "show", "digits", "--out", "x.jpg"), "must end in .png"),
-    "unknown recipe to show": (("recipes", "x"), "known: mmsbn-mnist"),
+    "unknown recipe to show": (("recipes", "x"), "known: cmmva-mnist, "),
 }
 
 
@@ -187,9 +190,11 @@ def test_bad_input_is_one_sentence_and_exit_code_2(name: str, tmp_path: Path) ->
 
 
 def test_data_commands(folder: Path) -> None:
-    assert {row["name"] for row in json.loads(mmdgm("data", "list", "--json").stdout)} == {
+    assert {row["name"] for row in json.loads(mmdgm("data", "list", "--json").stdout)["data"]} == {
         "mnist",
         "fashion-mnist",
+        "svhn",
+        "svhn-extra",
         "digits",
     }
     told = json.loads(mmdgm("data", "show", folder / "data.npz", "--json").stdout)

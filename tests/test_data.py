@@ -123,11 +123,9 @@ def test_digits_need_no_download() -> None:
 
 
 def test_labels_of_any_type() -> None:
-    assert encode_labels(["b", "a", "", None, "b"], "y")[0].tolist() == [1, 0, UNKNOWN, UNKNOWN, 1]
-    assert encode_labels(np.array([10.0, np.nan, 2.0]), "y")[1] == ("2.0", "10.0")
-    assert encode_labels([True, False], "y")[1] == ("False", "True")
-    with pytest.raises(InputError, match="at least two classes; it holds 1"):
-        encode_labels(["a", "a"], "y")
+    assert encode_labels(["b", "a", "", None, "b", b""])[0].tolist() == [1, 0, UNKNOWN, UNKNOWN, 1, UNKNOWN]
+    assert encode_labels(np.array([10.0, np.nan, 2.0]))[1] == ("2.0", "10.0")
+    assert encode_labels([True, False])[1] == ("False", "True")
 
 
 def test_npz_with_holes_and_unlabelled_rows(tmp_path: Path) -> None:
@@ -202,7 +200,6 @@ def test_parquet_is_the_same_table(tmp_path: Path) -> None:
         ("a,b\n1,2\n3\n", None, "line 3: 1 cells, but the table has 2"),
         ("a,a\n1,2\n", None, "names that differ"),
         ("a,b\n1,2\n", "c", "unknown label column"),
-        ("a,label\n1,u\n2,u\n", None, "at least two classes"),
         ("a,b\n", None, "at least one row"),
         ("label\nu\nv\n", None, "a column beside its label"),
         ("a,label\n1,u\ninf,v\n", None, "infinite"),
@@ -271,7 +268,8 @@ def test_splits_are_disjoint_whole_stratified_and_seeded(n: int, seed: int, how:
     rows = sorted(row.tobytes() for part in (parts.train, parts.valid, parts.test) for row in part.x)
     assert rows == sorted(row.tobytes() for row in data.x)
     for code in range(3):
-        assert abs((parts.test.y == code).sum() - 0.2 * (data.y == code).sum()) <= 0.5
+        assert abs((parts.test.y == code).sum() - 0.2 * (data.y == code).sum()) < 1
+    assert len(parts.test) == round(0.2 * n)
     assert parts.test.sha256 == split(data, how, seed).test.sha256  # type: ignore[arg-type]
 
 

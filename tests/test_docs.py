@@ -15,9 +15,10 @@ from mmdgm.latents import LATENTS
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    "errors", "storage", "recipes", "data", "runtime", "networks", "convolution", "latents", "likelihoods", "model", "objective", "gradients",
+    "errors", "storage", "recipes", "data", "runtime", "networks", "convolution", "latents", "likelihoods", "model",
+    "objective", "gradients",
     "adversary", "augmentation", "optimisation", "evaluation", "runs", "training", "sampling", "plots", "progress",
-    "api", "bench", "experiments", "cli",
+    "api", "plain_loop", "bench", "experiments", "cli",
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from mmdgm.experiments.results import Row, short_table
 from mmdgm.networks import MLP, BatchNorm, Linear
 from mmdgm.recipes import RECIPES, Recipe, changed, recipe_named
 from mmdgm.runtime import generator
+from mmdgm.training import build_model
 from tests.conftest import images, small
 
 CPU = torch.device("cpu")
@@ -102,9 +103,11 @@ def test_a_distortion_of_strength_0_is_none_and_of_1_keeps_the_ink() -> None:
 
 
 def test_a_distortion_needs_whole_images() -> None:
-    rows = resident(images(), CPU)
+    data = images()
+    x = data.x.astype(np.float32) / 255
+    x[3, 2, 1] = np.nan
     with pytest.raises(InputError, match="without holes"):
-        warp(rows._replace(observed=rows.observed & False), (6, 5), 1.0, generator("cpu", 0))
+        build_model(small(warp=1.0), replace(data, x=x), 0)
 
 
 def test_a_result_row_has_mean_spread_and_every_seed() -> None:

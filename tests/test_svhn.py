@@ -132,7 +132,9 @@ def test_local_contrast_is_the_formulas(holes: bool) -> None:
         centred, deviation = np.stack([p[0] for p in parts], -1), np.stack([p[1] for p in parts], -1)
         want = centred / np.maximum(deviation, max(deviation[seen[n]].mean(), 1e-4))
         np.testing.assert_allclose(normalised[n][seen[n]], want[seen[n]], rtol=1e-9, atol=1e-12)
-    torch.testing.assert_close(found.undo(found.normalise(torch.from_numpy(x.reshape(2, -1)))).numpy(), x.reshape(2, -1))
+    torch.testing.assert_close(
+        found.undo(found.normalise(torch.from_numpy(x.reshape(2, -1)))).numpy(), x.reshape(2, -1)
+    )
 
 
 def test_an_image_is_normalised_by_itself_alone() -> None:

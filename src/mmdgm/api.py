@@ -12,15 +12,16 @@ import torch
 from numpy.typing import NDArray
 
 from mmdgm import evaluation, plots, sampling
+from mmdgm.convolution import ConvolutionStack
 from mmdgm.data.batches import Batch, resident
-from mmdgm.data.dataset import UNKNOWN, Dataset, Schema
+from mmdgm.data.dataset import UNKNOWN, Column, Dataset, Schema
 from mmdgm.data.sources import load
 from mmdgm.data.splits import SplitName, Splits, split
 from mmdgm.errors import InputError
 from mmdgm.model import MaxMarginDGM, initialised
 from mmdgm.recipes import Recipe
 from mmdgm.runs import RunFolder, Tensors
-from mmdgm.runtime import Runtime, choose_runtime, machine, versions
+from mmdgm.runtime import Runtime, check_device, choose_runtime, machine, versions
 from mmdgm.training import Progress, Trainer, build_model, operations, start_from
 
 
@@ -73,15 +74,19 @@ class Trained:
         """The same rows under this model's schema, their labels as this model's codes."""
         mine, theirs = self.schema, dataset.schema
         same = mine.image_shape == theirs.image_shape
-        if not same or [(c.name, c.kind) for c in mine.columns] != [(c.name, c.kind) for c in theirs.columns]:
+        if not same or [c.name for c in mine.columns] != [c.name for c in theirs.columns]:
             raise InputError(
                 f"--data: the run was trained on {_described(mine)}, but '{dataset.name}' has {_described(theirs)}."
             )
         x = dataset.x.copy()
         for i, (own, other) in enumerate(zip(mine.columns, theirs.columns, strict=True)):
-            if own.kind == "categorical":
-                x[:, i] = _recoded(x[:, i], other.levels, own.levels)
+            x[:, i] = _as_column(x[:, i], other, own, dataset.name)
         codes = {label: code for code, label in enumerate(self.classes)}
+        if self.recipe.C > 0 and dataset.classes and not set(dataset.classes) & set(codes):
+            raise InputError(
+                f"--data: the labels of '{dataset.name}' ({', '.join(dataset.classes[:5])}, ...) are none of the run's "
+                f"({', '.join(self.classes[:5])}, ...). Name the label column with --label, or give the same labels."
+            )
         table = np.array([*(codes.get(label, UNKNOWN) for label in dataset.classes), UNKNOWN])
         return Dataset(dataset.name, x, table[dataset.y], self.classes, mine)
 
@@ -90,16 +95,35 @@ class Trained:
         x = np.asarray(x)
         if x.dtype.kind not in "fiub":
             raise InputError(f"x must hold numbers; its type is {x.dtype}.")
-        values = x if x.dtype == np.uint8 else x.astype(np.float32)
-        values = values.reshape(len(values), -1) if values.ndim > 1 else values
-        if values.ndim != 2 or values.shape[1] != self.schema.raw_width:
+        image = self.schema.image_shape is not None
+        if x.ndim < 2 or not x.size or x.size != len(x) * self.schema.raw_width:
             raise InputError(
-                f"x must have {self.schema.raw_width} values in a row, as in training; its shape is {x.shape}."
+                f"x must have one or more rows of {self.schema.raw_width} values, as in training; its shape is "
+                f"{x.shape}."
             )
-        if np.isinf(values).any():
-            raise InputError("x must hold finite numbers or NaN; it holds infinite ones.")
+        values = x.reshape(len(x), -1)
+        if not (image and x.dtype == np.uint8):
+            values = values.astype(np.float32 if image else np.float64)
+            self._check_values(values)
         y = np.full(len(values), UNKNOWN, dtype=np.int64)
         return resident(Dataset("rows", values, y, self.classes, self.schema), self._device)
+
+    def _check_values(self, values: NDArray[Any]) -> None:
+        if np.isinf(values).any():
+            raise InputError("x must hold finite numbers or NaN; it holds infinite ones.")
+        seen = values[~np.isnan(values)]
+        if self.schema.image_shape is not None and len(seen) and (seen.min() < 0 or seen.max() > 1):
+            raise InputError(
+                f"x must hold images of bytes (uint8), or of numbers in [0, 1]; its values run from {seen.min():g} to "
+                f"{seen.max():g}."
+            )
+        for i, column in enumerate(self.schema.columns):
+            codes = values[:, i][~np.isnan(values[:, i])]
+            known = {"categorical": len(column.levels), "binary": 2}.get(column.kind)
+            if known is not None and not np.isin(codes, np.arange(known)).all():
+                raise InputError(
+                    f"x: column '{column.name}' is {column.kind}; it must hold codes from 0 to {known - 1}."
+                )
 
     def _need_classes(self) -> None:
         if not self.recipe.C > 0:
@@ -114,6 +138,16 @@ def _described(schema: Schema) -> str:
     if schema.image_shape is not None:
         return " x ".join(map(str, schema.image_shape)) + " images"
     return f"{len(schema.columns)} columns ({', '.join(c.name for c in schema.columns[:5])}, ...)"
+
+
+def _as_column(values: NDArray[Any], theirs: Column, mine: Column, data: str) -> NDArray[Any]:
+    """A column of other data as the run knows it; a file's own kind was guessed from the few values that it holds."""
+    if mine.kind == "categorical" and theirs.kind == "categorical":
+        return _recoded(values, theirs.levels, mine.levels)
+    numbers = theirs.kind != "categorical" and mine.kind != "categorical"
+    if not numbers or (mine.kind == "binary" and theirs.kind == "real"):
+        raise InputError(f"--data: column '{mine.name}' was {mine.kind} in training, but is {theirs.kind} in '{data}'.")
+    return values
 
 
 def _recoded(codes: NDArray[Any], levels: tuple[str, ...], known: tuple[str, ...]) -> NDArray[np.float32]:
@@ -161,17 +195,22 @@ def train(
 
 def resume(
     path: Path | str,
+    data: Dataset | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_metrics: Callable[[dict[str, Any]], None] = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Trained | None:
-    """Go on with a run that was stopped, as if it had not been; a finished one is only loaded."""
+    """Go on with a run that was stopped, as if it had not been; a finished one is only loaded.
+
+    A run on a `Dataset` in memory, rather than on a name or a file, needs the same `data` again.
+    """
     folder = RunFolder.open(Path(path))
     if folder.result is not None:
         return load_run(path)
     told = folder.description
     recipe, seed = Recipe.from_json(told["recipe"]), int(told["seed"])
-    splits = run_splits(folder)
+    check_device(told["runtime"]["device"])
+    splits = run_splits(folder, data)
     return _carry_on(recipe, splits, seed, Runtime(**told["runtime"]), folder, on_progress, on_metrics, should_stop)
 
 
@@ -247,10 +286,10 @@ def _origin(run: RunFolder) -> dict[str, Any]:
     return {"recipe": told["recipe"]["name"], "seed": told["seed"], "weights_sha256": run.weights_sha256}
 
 
-def run_splits(folder: RunFolder, name: str | None = None, label: str | None = None) -> Splits:
+def run_splits(folder: RunFolder, data: Dataset | None = None) -> Splits:
     """The data of a run, split as it was; they must still be what they were."""
     told = folder.description
-    dataset = load(name or told["data"]["name"], label if name else told["data"]["label"])
+    dataset = data if data is not None else load(told["data"]["name"], told["data"]["label"])
     if dataset.sha256 != told["data"]["sha256"]:
         raise InputError(
             f"the data '{told['data']['name']}' have changed since the run '{folder.path}' began (their sha256 "
@@ -261,6 +300,7 @@ def run_splits(folder: RunFolder, name: str | None = None, label: str | None = N
 
 def load_run(path: Path | str, device: str = "cpu") -> Trained:
     """The model of a run folder."""
+    check_device(device)
     folder = RunFolder.open(Path(path))
     told = folder.description
     recipe, data = Recipe.from_json(told["recipe"]), told["data"]
@@ -272,18 +312,23 @@ def load_run(path: Path | str, device: str = "cpu") -> Trained:
 
 def evaluate_run(
     path: Path | str,
-    part: SplitName = "test",
+    part: SplitName | None = None,
     data: str | None = None,
     label: str | None = None,
     device: str = "cpu",
     **how: Any,
 ) -> dict[str, Any]:
     """The figures of a run on a part of its own data, or on all rows of other data, with all that they rest on."""
+    if data is not None and part is not None:
+        raise InputError("--split names a part of the run's own data; leave it out with --data, or leave out --data.")
+    if label is not None and data is None:
+        raise InputError("--label names a column of other data; it needs --data.")
     began = time.monotonic()
     trained = load_run(path, device)
     assert trained.folder is not None
     told = trained.folder.description
     if data is None:
+        part = part or "test"
         rows, name = run_splits(trained.folder).part(part), str(part)
         sha256 = told["data"]["sha256"]
     else:
@@ -314,10 +359,15 @@ def _draw_pictures(trained: Trained, splits: Splits, folder: RunFolder) -> None:
     """Learning curves, and for images samples and reconstructions."""
     name = f"{trained.recipe.name}, seed {folder.description['seed']}"
     folder.put_picture("curves.png", plots.learning_curves(folder.metrics, name))
+    network = trained.model.recognition.network
+    if isinstance(network, ConvolutionStack):
+        first = network.maps[0].weight.detach().cpu().float().numpy()
+        folder.put_picture("filters.png", plots.filters(first, f"{name}: filters of the first layer"))
     if trained.schema.image_shape is None or trained.model.generative is None:
         return
-    samples = trained.sample(100, seed=0)
-    folder.put_picture("samples.png", plots.grid(samples, f"{name}: means of p(x | z), z from the prior"))
+    for draw, file, what in ((False, "samples.png", "means of p(x | z)"), (True, "draws.png", "draws from p(x | z)")):
+        images, note = plots.shown(trained.sample(100, seed=0, draw=draw), trained.recipe.transform)
+        folder.put_picture(file, plots.grid(images, f"{name}: {what}, z from the prior{note}"))
     shown = (splits.valid if len(splits.valid) else splits.train).take(slice(0, 40))
     scale = np.float32(255 if shown.x.dtype == np.uint8 else 1)
     originals = np.nan_to_num(shown.x.astype(np.float32)) / scale

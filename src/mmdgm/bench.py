@@ -1,49 +1,54 @@
-"""How fast training is, as ratios within one run: against the matrix rate, and against a plain loop.
+"""How fast training is, as ratios within one run: against the machine's ceiling, and against a plain loop.
 
-The three things are measured in turns, so that a machine that slows down slows all of them. The plain loop is
-what one would write first: float32, a `DataLoader`, torch's own layers and optimiser, nothing compiled.
+The ceiling is a large matrix product, or for convolutional networks a 3 x 3 convolution, in the precision of
+training. The three things are measured in turns, so that a machine that slows down slows all of them.
 """
 
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, TensorDataset
 
+from mmdgm.convolution import Layer
 from mmdgm.data.dataset import Dataset, Schema
 from mmdgm.data.splits import Splits
+from mmdgm.errors import InputError
+from mmdgm.model import MaxMarginDGM
+from mmdgm.plain_loop import PlainLoop
 from mmdgm.recipes import Recipe, changed, recipe_named
 from mmdgm.runtime import Runtime, choose_runtime, keep_freed_memory, machine, versions
 from mmdgm.training import Trainer
 
-_ROWS = 10_000
 _ROUNDS = 5
 
 
 def bench_training(
     name: str, batch_size: int, seconds: float, device: str | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """The speeds of a recipe's objective on its networks, without the adversary (see `_plain_recipe`)."""
+    """The speeds of a recipe's objective on its networks, without what a plain loop has not (see `_plain_recipe`)."""
     keep_freed_memory()
     runtime = choose_runtime(device, compile=True)
     recipe = _plain_recipe(changed(recipe_named(name), [f"batch_size={batch_size}"]))
-    trainer = Trainer(recipe, _made_up(), 0, runtime)
+    data = _made_up(recipe, 20 * batch_size)
+    trainer = Trainer(recipe, Splits(data, data.take(slice(0, 0)), data.take(slice(0, 0))), 0, runtime)
     say("compiling and warming up")
-    order = torch.randperm(trainer.N)
+    order = torch.randperm(trainer.N).to(trainer.data.x.device)
 
     def ours() -> int:
         trainer.state.step = (trainer.state.step + 1) % trainer.steps_per_epoch
         trainer._one_step(order)
         return batch_size
 
-    plain = _PlainLoop(recipe, runtime.torch_device)
-    product = _Product(runtime)
-    tasks: dict[str, Callable[[], int]] = {"ours": ours, "plain": plain.step, "product": product.run}
+    height, width, *channels = data.schema.image_shape or (1, 1)
+    plain = PlainLoop(recipe, data, (channels[0] if channels else 1, height, width), runtime.torch_device)
+    ceiling: Callable[[], int] = _Convolution(runtime) if recipe.convolutions else _Product(runtime)
+    tasks: dict[str, Callable[[], int]] = {"ours": ours, "plain": plain.step, "ceiling": ceiling}
     rates: dict[str, list[float]] = {key: [] for key in tasks}
     for task in tasks.values():
         _rate(task, 2.0, runtime)
@@ -51,18 +56,88 @@ def bench_training(
         say(f"round {number + 1} of {_ROUNDS}")
         for key, task in tasks.items():
             rates[key].append(_rate(task, seconds / _ROUNDS, runtime))
-    return _report(recipe, trainer, runtime, {key: statistics.median(r) for key, r in rates.items()})
+    layers = count_layers(trainer.state.model)
+    found = _report(recipe, layers, runtime, {key: statistics.median(r) for key, r in rates.items()})
+    if recipe.convolutions:
+        say("layer by layer")
+        found["layers"] = [_time_layer(layer, batch_size, runtime) for layer in layers]
+    return found
 
 
 def _plain_recipe(recipe: Recipe) -> Recipe:
     """The objective without what a plain loop has not: adversary, dropout, averaged weights."""
-    settings = ["adversary=0", "dropout=0", "input_dropout=0", "feature_dropout=0", "ema=0", "warp=0"]
-    return changed(recipe, [*settings, "pretraining_epochs=0", "select=last", "split=paper"])
+    if not recipe.bound or not recipe.C:
+        raise InputError(f"bench needs a recipe with a bound and a hinge loss; '{recipe.name}' lacks one of them.")
+    if recipe.likelihood == "columns" or recipe.estimator == "score":
+        raise InputError(f"bench needs a recipe for images, with reparameterised gradients; got '{recipe.name}'.")
+    settings = ["adversary=0", "dropout=0", "input_dropout=0", "feature_dropout=0", "convolution_dropout=0", "ema=0"]
+    return changed(recipe, [*settings, "warp=0", "pretraining_epochs=0", "select=last", "split=paper"])
 
 
-def _report(recipe: Recipe, trainer: Trainer, runtime: Runtime, rates: dict[str, float]) -> dict[str, Any]:
-    operations = step_operations(trainer)
-    achieved = operations * rates["ours"] / 1e9
+@dataclass(frozen=True)
+class CountedLayer:
+    """One layer, the shape of its input for one example, and its multiplications and additions.
+
+    `operations` are those that are done, `nominal` those of the network as the paper writes it, where an unpooled
+    map is convolved with its zeros. Forward, and two backward; the first layer has no gradient of its input.
+    """
+
+    name: str
+    module: nn.Module
+    shape: tuple[int, ...]
+    operations: float
+    nominal: float
+    first: bool
+
+
+def count_layers(model: MaxMarginDGM) -> list[CountedLayer]:
+    """Every linear and convolutional layer, in the order in which they are used."""
+    counted: list[CountedLayer] = []
+
+    def note(name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def hook(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            done, nominal = _products(module, inputs[0], output)
+            first = not counted
+            factor = 2.0 * (2 if first else 3)
+            counted.append(
+                CountedLayer(name, module, tuple(inputs[0].shape[1:]), factor * done, factor * nominal, first)
+            )
+
+        return hook
+
+    handles = [
+        part.register_forward_hook(note(name))
+        for name, part in model.named_modules()
+        if isinstance(part, Layer | nn.Linear)
+    ]
+    device = next(model.parameters()).device
+    try:
+        with torch.no_grad():
+            model.eval()
+            model.scores(torch.zeros(1, model.schema.width, device=device))
+            if model.generative is not None:
+                model.generative(torch.zeros(1, 1, model.recipe.latent_size, device=device))
+    finally:
+        model.train()
+        for handle in handles:
+            handle.remove()
+    return counted
+
+
+def _products(module: nn.Module, x: Tensor, output: Tensor) -> tuple[float, float]:
+    """Multiplications with a weight, done and nominal, of one example's forward pass."""
+    if isinstance(module, nn.Linear):
+        return float(module.weight.numel()), float(module.weight.numel())
+    assert isinstance(module, Layer)
+    places = output.shape[2] * output.shape[3] * (4 if module.layer.pool else 1)
+    nominal = float(module.weight.numel() * places)
+    return (float(module.weight.numel() * x.shape[2] * x.shape[3]) if module.layer.up else nominal), nominal
+
+
+def _report(recipe: Recipe, layers: list[CountedLayer], runtime: Runtime, rates: dict[str, float]) -> dict[str, Any]:
+    done, nominal = sum(layer.operations for layer in layers), sum(layer.nominal for layer in layers)
+    kind = "3x3_convolution" if recipe.convolutions else "matrix_product"
+    achieved, ceiling = nominal * rates["ours"] / 1e9, rates["ceiling"] / 1e9
     return {
         "recipe": recipe.name,
         "batch_size": recipe.batch_size,
@@ -71,25 +146,42 @@ def _report(recipe: Recipe, trainer: Trainer, runtime: Runtime, rates: dict[str,
         "examples_per_second": rates["ours"],
         "plain_examples_per_second": rates["plain"],
         "times_the_plain_loop": rates["ours"] / rates["plain"],
-        "matrix_operations_per_example": operations,
+        "operations_per_example": nominal,
+        "operations_per_example_without_zeros": done,
         "gflops_achieved": achieved,
-        "gflops_of_a_matrix_product": rates["product"] / 1e9,
-        "share_of_the_matrix_rate_percent": 100 * achieved / (rates["product"] / 1e9),
+        f"gflops_of_a_{kind}": ceiling,
+        f"share_of_the_{kind}_percent": 100 * achieved / ceiling,
+        f"share_of_the_{kind}_percent_without_zeros": 100 * achieved / ceiling * done / nominal,
         "versions": versions(),
         "machine": machine(runtime.device),
     }
 
 
-def step_operations(trainer: Trainer) -> float:
-    """Operations of the matrix products of a step, for each example: forward, and two backward.
+def _time_layer(layer: CountedLayer, batch_size: int, runtime: Runtime) -> dict[str, Any]:
+    """Forward and backward of one layer alone, compiled as in training."""
+    kind = torch.bfloat16 if runtime.precision == "bf16" else torch.float32
+    x = torch.randn(batch_size, *layer.shape, device=runtime.torch_device).to(kind)
+    if x.ndim == 4:
+        x = x.to(memory_format=torch.channels_last)
+    x.requires_grad_(not layer.first)
+    run = torch.compile(layer.module, dynamic=False) if runtime.compile else layer.module
+    with runtime.autocast():
+        gradient = torch.randn_like(run(x))
 
-    The first layer needs no gradient of its input, and so one product less. Nothing else is counted.
-    """
-    model = trainer.state.model
-    weights = sum(m.weight.numel() for m in model.modules() if isinstance(m, nn.Linear))
-    first = model.recognition.network.layers[0].weight
-    assert isinstance(first, Tensor)
-    return 2.0 * (3 * weights - first.numel())
+    def task() -> int:
+        with runtime.autocast():
+            made = run(x)
+        made.backward(gradient)
+        x.grad = None
+        return 1
+
+    _rate(task, 0.1, runtime)
+    milliseconds = 1e3 / _rate(task, 0.5, runtime)
+    return {
+        "layer": layer.name,
+        "milliseconds": round(milliseconds, 3),
+        "gflops": round(layer.nominal * batch_size / milliseconds / 1e6, 1),
+    }
 
 
 def _rate(task: Callable[[], int], seconds: float, runtime: Runtime) -> float:
@@ -102,17 +194,16 @@ def _rate(task: Callable[[], int], seconds: float, runtime: Runtime) -> float:
     return done / (time.perf_counter() - began)
 
 
-def _made_up() -> Splits:
-    """Rows of MNIST's shape; speed does not depend on what they show."""
+def _made_up(recipe: Recipe, rows: int) -> Dataset:
+    """Rows of MNIST's or SVHN's shape; speed does not depend on what they show."""
     rng = np.random.default_rng(0)
-    x = rng.integers(0, 256, (_ROWS, 28, 28), dtype=np.uint8)
-    y = rng.integers(0, 10, _ROWS)
-    whole = Dataset("made up", x, y, tuple("0123456789"), Schema(image_shape=(28, 28)))
-    return Splits(whole, whole.take(slice(0, 0)), whole.take(slice(0, 0)))
+    shape = (32, 32, 3) if recipe.data.startswith("svhn") else (28, 28)
+    x = rng.integers(0, 256, (rows, *shape), dtype=np.uint8)
+    return Dataset("made up", x, rng.integers(0, 10, rows), tuple("0123456789"), Schema(image_shape=shape))
 
 
 class _Product:
-    """A large square matrix product in the precision of training: the ceiling."""
+    """A large square matrix product in the precision of training."""
 
     def __init__(self, runtime: Runtime) -> None:
         size = 8192 if runtime.device.startswith("cuda") else 2048
@@ -121,61 +212,23 @@ class _Product:
         self.b = torch.randn(size, size, device=runtime.torch_device).to(kind)
         self.out = torch.empty_like(self.a)
 
-    def run(self) -> int:
+    def __call__(self) -> int:
         """One product; returns its operations."""
         torch.mm(self.a, self.b, out=self.out)
         return 2 * len(self.a) ** 3
 
 
-class _PlainLoop(nn.Module):
-    """The same networks and objective as one would write them first, fed by a `DataLoader`."""
+class _Convolution:
+    """A 3 x 3 convolution from 64 to 64 channels in the precision of training, channels last."""
 
-    def __init__(self, recipe: Recipe, device: torch.device) -> None:
-        super().__init__()
-        self.recipe, self.device = recipe, device
-        activation = {"softplus": nn.Softplus, "relu": nn.ReLU, "silu": nn.SiLU, "tanh": nn.Tanh}[recipe.activation]
-        h1, h2 = recipe.hidden
-        K = recipe.latent_size
-        self.first = nn.Sequential(nn.Linear(784, h1), activation())
-        self.second = nn.Sequential(nn.Linear(h1, h2), activation())
-        self.mu, self.log_variance = nn.Linear(h2, K), nn.Linear(h2, K)
-        layers = [nn.Linear(K, h2), activation(), nn.Linear(h2, h1), activation(), nn.Linear(h1, 784)]
-        self.decoder = nn.Sequential(*layers)
-        self.classifier = nn.Linear(h1 + h2, 10)
-        self.to(device)
-        splits = _made_up()
-        rows = TensorDataset(
-            torch.from_numpy(splits.train.x.reshape(_ROWS, 784)).float() / 255,
-            torch.from_numpy(splits.train.y),
-        )
-        self.loader = DataLoader(rows, batch_size=recipe.batch_size, shuffle=True, drop_last=True)
-        self.batches = iter(self.loader)
-        self.optimiser = torch.optim.Adam(self.parameters(), lr=1e-3)
+    def __init__(self, runtime: Runtime) -> None:
+        kind = torch.bfloat16 if runtime.precision == "bf16" else torch.float32
+        last = torch.channels_last
+        self.x = torch.randn(128, 64, 28, 28, device=runtime.torch_device).to(kind).contiguous(memory_format=last)
+        self.weight = torch.randn(64, 64, 3, 3, device=runtime.torch_device).to(kind).contiguous(memory_format=last)
 
-    def step(self) -> int:
-        """One step; returns its examples."""
-        try:
-            x, y = next(self.batches)
-        except StopIteration:
-            self.batches = iter(self.loader)
-            x, y = next(self.batches)
-        loss = self._loss(x.to(self.device), y.to(self.device))
-        self.optimiser.zero_grad()
-        loss.backward()
-        self.optimiser.step()
-        return len(x)
-
-    def _loss(self, x: Tensor, y: Tensor) -> Tensor:
-        if self.recipe.likelihood == "bernoulli-binarised":
-            x = torch.bernoulli(x)
-        h1 = self.first(x)
-        h2 = self.second(h1)
-        mu, log_variance = self.mu(h2), self.log_variance(h2)
-        logits = self.decoder(mu + (0.5 * log_variance).exp() * torch.randn_like(mu))
-        bound = F.binary_cross_entropy_with_logits(logits, x, reduction="sum") / len(x)
-        bound = bound + 0.5 * (mu**2 + log_variance.exp() - 1 - log_variance).sum() / len(x)
-        scores = self.classifier(torch.cat([h1, h2], dim=1))
-        truth = F.one_hot(y, 10)
-        hinge = (scores + self.recipe.margin * (1 - truth)).max(1).values - (scores * truth).sum(1)
-        loss: Tensor = bound + self.recipe.C * hinge.mean()
-        return loss
+    @torch.no_grad()
+    def __call__(self) -> int:
+        """One convolution; returns its operations."""
+        F.conv2d(self.x, self.weight, padding=1)
+        return 2 * 128 * 28 * 28 * self.weight.numel()

@@ -232,7 +232,9 @@ def train(
         chosen.name,
         tensorboard,
         as_json,
-        lambda **hooks: api.train(chosen, data or chosen.data, seed or 0, folder, runtime, label, init_from=init_from, **hooks),
+        lambda **hooks: api.train(
+            chosen, data or chosen.data, seed or 0, folder, runtime, label, init_from=init_from, **hooks
+        ),
     )
 
 
@@ -264,7 +266,6 @@ def _in_words(runtime: Any) -> str:
 def _run(folder: Path, title: str, tensorboard: bool, as_json: bool, work: Callable[..., Any]) -> None:
     """Train with a progress bar; an interrupt ends the step at hand, saves, and exits with 130."""
     from mmdgm.progress import ProgressBar
-
     from mmdgm.runtime import keep_freed_memory
 
     keep_freed_memory()
@@ -417,7 +418,7 @@ def sample(
 ) -> None:
     """Draw new images, or rows of a table, from the model."""
     from mmdgm.api import load_run
-    from mmdgm.plots import grid
+    from mmdgm.plots import grid, shown
     from mmdgm.storage import check_target, write_atomically
 
     trained = load_run(run)
@@ -430,7 +431,8 @@ def sample(
     rows = trained.sample(n, seed, draw)
     what = "draws from p(x | z)" if draw else "means of p(x | z)"
     if image:
-        content = grid(rows, f"{trained.recipe.name}: {what}, z from the prior, seed {seed}")
+        images, note = shown(rows, trained.recipe.transform)
+        content = grid(images, f"{trained.recipe.name}: {what}, z from the prior, seed {seed}{note}")
     else:
         content = _csv(trained.schema, rows)
     write_atomically(target, content)

@@ -240,9 +240,7 @@ class UnpoolingStack(nn.Module):
         self.first_norm = BatchNorm(self.smallest[0]) if normalise else Unnormalised()
         shapes = shapes_along(self.smallest, layers, "generative_convolutions")
         self.maps = nn.ModuleList(
-            Layer(
-                layer, before[0], after[0], gain if i + 1 < len(layers) else 1.0, normalise and i + 1 < len(layers)
-            )
+            Layer(layer, before[0], after[0], gain if i + 1 < len(layers) else 1.0, normalise and i + 1 < len(layers))
             for i, (layer, (before, after)) in enumerate(zip(layers, itertools.pairwise(shapes), strict=True))
         )
 

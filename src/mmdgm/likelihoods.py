@@ -5,7 +5,7 @@ an entry that was not observed can be left out of the sum.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,7 +17,15 @@ from torch.nn import functional as F
 from mmdgm.data.dataset import Schema
 from mmdgm.errors import InputError, unknown
 
-LIKELIHOODS = ("bernoulli", "bernoulli-binarised", "gaussian-fixed", "gaussian-shared", "gaussian", "gaussian-predicted", "columns")
+LIKELIHOODS = (
+    "bernoulli",
+    "bernoulli-binarised",
+    "gaussian-fixed",
+    "gaussian-shared",
+    "gaussian",
+    "gaussian-predicted",
+    "columns",
+)
 
 LOG_VARIANCE_FLOOR = -6.0
 """A learned log-variance stays above this, or the bound of a constant column would grow without end."""
@@ -149,16 +157,15 @@ def build_likelihood(name: str, schema: Schema) -> nn.Module:
                 "use --set likelihood=columns or the recipe mmva-table."
             )
         return BernoulliLikelihood()
-    if name == "columns":
-        if image:
-            raise InputError("likelihood=columns is for tables, but the data are images; use bernoulli.")
-        return ColumnsLikelihood(schema)
-    if name == "gaussian-fixed":
-        return GaussianLikelihood(1, learned=False)
-    if name == "gaussian-shared":
-        return GaussianLikelihood(1, learned=True)
-    if name == "gaussian-predicted":
-        return PredictedGaussianLikelihood()
-    if name == "gaussian":
-        return GaussianLikelihood(schema.width, learned=True)
-    raise unknown("likelihood", name, LIKELIHOODS)
+    if name == "columns" and image:
+        raise InputError("likelihood=columns is for tables, but the data are images; use bernoulli.")
+    makers: dict[str, Callable[[], nn.Module]] = {
+        "columns": lambda: ColumnsLikelihood(schema),
+        "gaussian-fixed": lambda: GaussianLikelihood(1, learned=False),
+        "gaussian-shared": lambda: GaussianLikelihood(1, learned=True),
+        "gaussian": lambda: GaussianLikelihood(schema.width, learned=True),
+        "gaussian-predicted": PredictedGaussianLikelihood,
+    }
+    if name not in makers:
+        raise unknown("likelihood", name, LIKELIHOODS)
+    return makers[name]()

@@ -101,7 +101,9 @@ def _generative_output(recipe: Recipe, schema: Schema, width: int, outputs: int)
 def _image_shape(schema: Schema, field: str) -> Shape:
     """Channels, height and width of the images that a field of the recipe is about."""
     if schema.image_shape is None:
-        raise InputError(f"{field} is for images, but the data are a table. Leave it out, or use the recipe mmva-table.")
+        raise InputError(
+            f"{field} is for images, but the data are a table. Leave it out, or use the recipe mmva-table."
+        )
     height, width, *channels = schema.image_shape
     return (channels[0] if channels else 1), height, width
 

@@ -33,6 +33,26 @@ def grid(images: NDArray[np.float32], title: str, columns: int | None = None) ->
     return _png(figure)
 
 
+def filters(weights: NDArray[np.float32], title: str) -> bytes:
+    """First-layer filters (N, channels, k, k), each stretched to its own range; three channels are shown in colour."""
+    images = weights.transpose(0, 2, 3, 1)
+    if images.shape[3] != 3:
+        images = images.mean(axis=3, keepdims=True)
+    low, high = (bound(images, axis=(1, 2, 3), keepdims=True) for bound in (np.min, np.max))
+    return grid((images - low) / np.maximum(high - low, 1e-12), title)
+
+
+def shown(images: NDArray[np.float32], transform: str) -> tuple[NDArray[np.float32], str]:
+    """Images as they can be drawn, and words for the caption.
+
+    What was drawn from the prior of a contrast-normalised model never had a contrast to give back: it is shown
+    around a middle grey.
+    """
+    if transform == "none":
+        return images, ""
+    return 0.5 + images / (6 if transform == "global" else 8), " (contrast normalised, shown around grey)"
+
+
 def pairs(originals: NDArray[np.float32], copies: NDArray[np.float32], title: str) -> bytes:
     """Originals above their reconstructions, ten side by side."""
     columns = min(10, len(originals))

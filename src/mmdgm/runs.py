@@ -57,7 +57,9 @@ class RunFolder:
         folder = RunFolder(path)
         try:
             files = json.loads(manifest.read_text())["files"]
-            folder._manifest = {name: {"bytes": int(e["bytes"]), "sha256": str(e["sha256"])} for name, e in files.items()}
+            folder._manifest = {
+                name: {"bytes": int(e["bytes"]), "sha256": str(e["sha256"])} for name, e in files.items()
+            }
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(f"'{manifest}' is damaged: it is not the JSON that train writes.") from None
         for name in ("run.json", "metrics.jsonl"):

@@ -11,8 +11,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mmdgm.errors import InputError
-
 UNKNOWN = -1
 """The label of a row whose class is not known: it takes part in the bound and has no hinge loss."""
 

@@ -68,7 +68,9 @@ SOURCES = {
     for source in (
         _idx_source(MNIST, "70,000 handwritten digits, 28 x 28 grey pixels, 10,000 of them for testing", _DIGITS),
         _idx_source(FASHION_MNIST, "70,000 pictures of clothes, 28 x 28 grey pixels, 10,000 for testing", _FASHION),
-        Source("svhn", "99,289 house-number digits, 32 x 32 in colour, 26,032 for testing", SVHN, partial(load_svhn, SVHN)),
+        Source(
+            "svhn", "99,289 house-number digits, 32 x 32 in colour, 26,032 for testing", SVHN, partial(load_svhn, SVHN)
+        ),
         Source(
             "svhn-extra",
             "the same and 531,131 easier ones for training; needs 8 GiB of memory",

@@ -1,9 +1,9 @@
 """How a recipe writes a convolutional layer: KERNELxCHANNELS, then words with colons between them.
 
-    5x32:valid:pool:drop     32 channels, 5 x 5, no padding; then the largest of every 2 x 2; dropout after it
-    3x64                     64 channels, 3 x 3, padded so that the size stays
-    5xout:up:full            every value into a 2 x 2 block of zeros first; padded so that the kernel may stand half
-                             outside; as many channels as the likelihood asks for (the last generative layer)
+5x32:valid:pool:drop     32 channels, 5 x 5, no padding; then the largest of every 2 x 2; dropout after it
+3x64                     64 channels, 3 x 3, padded so that the size stays
+5xout:up:full            every value into a 2 x 2 block of zeros first; padded so that the kernel may stand half
+                         outside; as many channels as the likelihood asks for (the last generative layer)
 """
 
 import re

@@ -7,7 +7,7 @@ says its range beside it, and is checked against it when a recipe is made.
 import dataclasses
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args, get_origin
 
@@ -51,14 +51,22 @@ class Recipe:
         None, "hidden layers of the generative network; none mirrors the recognition network", _SIZES
     )
     generative_convolutions: tuple[str, ...] | None = _setting(
-        None, "convolutional layers of the generative network, after its hidden layers; none mirrors", _LAYERS
+        None,
+        "convolutional layers of the generative network, after its hidden layers; none mirrors, nothing: no such",
+        _LAYERS,
     )
     activation: Literal["softplus", "relu", "silu", "tanh"] = _setting("softplus", "of every hidden layer")
     normalise: bool = _setting(False, "batch normalisation in both networks")
     latents: str = _setting("gaussian", "the family of z: gaussian, bernoulli, or one of yours")
     latent_size: int = _setting(50, "K, the number of latent variables", _AT_LEAST_ONE)
     likelihood: Literal[
-        "bernoulli", "bernoulli-binarised", "gaussian-fixed", "gaussian-shared", "gaussian", "gaussian-predicted", "columns"
+        "bernoulli",
+        "bernoulli-binarised",
+        "gaussian-fixed",
+        "gaussian-shared",
+        "gaussian",
+        "gaussian-predicted",
+        "columns",
     ] = _setting("bernoulli-binarised", "p(x | z); binarised: training pixels are drawn anew at each step")
     features: Literal["hidden", "last", "latents"] = _setting(
         "hidden", "what the classifier reads: all hidden layers, the last one, or z"
@@ -117,37 +125,55 @@ class Recipe:
         self._check_together()
 
     def _check_together(self) -> None:
-        if self.pretraining_epochs >= self.epochs:
-            raise InputError(
-                f"pretraining_epochs must be below epochs; got {self.pretraining_epochs} of {self.epochs}."
-            )
-        if not self.bound and self.features == "latents":
-            raise InputError("features=latents needs bound=true: without the bound z is not learned.")
-        if not self.bound and not self.C:
-            raise InputError("bound=false with C=0 leaves nothing to learn; set C, or bound=true.")
-        if self.adversary and self.estimator == "score":
-            raise InputError("adversary needs estimator=reparameterised; got estimator=score. Use --set adversary=0.")
-        if self.normalise and self.batch_size < 2:
-            raise InputError(f"normalise=true needs batch_size of at least 2; got {self.batch_size}.")
-        if self.estimator == "score" and self.baseline == "leave-one-out" and self.samples < 2:
-            raise InputError(
-                f"baseline=leave-one-out needs samples of at least 2; got {self.samples}. "
-                "Use --set samples=2 or --set baseline=learned."
-            )
-        if self.generative_convolutions and not self.generative_convolutions[-1].partition(":")[0].endswith("xout"):
-            raise InputError(
-                "generative_convolutions must end with a layer to the pixels, such as 5xout:up:full; "
-                f"got {self.generative_convolutions[-1]!r}."
-            )
-        if self.transform != "none" and self.bound and not self.likelihood.startswith("gaussian"):
-            raise InputError(
-                f"transform={self.transform} makes pixels that are not in [0, 1]; got likelihood={self.likelihood}. "
-                "Use --set likelihood=gaussian-shared, or --set transform=none."
-            )
-        if self.schedule == "pegasos" and self.optimiser != "sgd":
-            raise InputError(f"schedule=pegasos needs optimiser=sgd; got {self.optimiser}.")
-        if self.select == "best" and self.split == "whole":
-            raise InputError("select=best needs validation rows; split=whole has none. Use split=paper.")
+        for broken, message in self._conflicts():
+            if broken:
+                raise InputError(message)
+
+    def _conflicts(self) -> Iterator[tuple[bool, str]]:
+        """What fields must not be together: whether they are, and what to say."""
+        yield (
+            self.pretraining_epochs >= self.epochs,
+            f"pretraining_epochs must be below epochs; got {self.pretraining_epochs} of {self.epochs}.",
+        )
+        yield (
+            not self.bound and self.features == "latents",
+            "features=latents needs bound=true: without the bound z is not learned.",
+        )
+        yield (
+            not self.bound and not self.C,
+            "bound=false with C=0 leaves nothing to learn; set C, or bound=true.",
+        )
+        yield (
+            self.adversary > 0 and self.estimator == "score",
+            "adversary needs estimator=reparameterised; got estimator=score. Use --set adversary=0.",
+        )
+        yield (
+            self.normalise and self.batch_size < 2,
+            f"normalise=true needs batch_size of at least 2; got {self.batch_size}.",
+        )
+        yield (
+            self.estimator == "score" and self.baseline == "leave-one-out" and self.samples < 2,
+            f"baseline=leave-one-out needs samples of at least 2; got {self.samples}. "
+            "Use --set samples=2 or --set baseline=learned.",
+        )
+        last = (self.generative_convolutions or ("1xout",))[-1]
+        yield (
+            not last.partition(":")[0].endswith("xout"),
+            f"generative_convolutions must end with a layer to the pixels, such as 5xout:up:full; got {last!r}.",
+        )
+        yield (
+            self.transform != "none" and self.bound and not self.likelihood.startswith("gaussian"),
+            f"transform={self.transform} makes pixels that are not in [0, 1]; got likelihood={self.likelihood}. "
+            "Use --set likelihood=gaussian-shared, or --set transform=none.",
+        )
+        yield (
+            self.schedule == "pegasos" and self.optimiser != "sgd",
+            f"schedule=pegasos needs optimiser=sgd; got {self.optimiser}.",
+        )
+        yield (
+            self.select == "best" and self.split == "whole",
+            "select=best needs validation rows; split=whole has none. Use split=paper.",
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The recipe as it stands in a run folder."""
