@@ -83,6 +83,15 @@ def test_evaluate(folder: Path) -> None:
     valid = json.loads(mmdgm("evaluate", folder / "run", "--split", "valid", "--json").stdout)
     assert valid["examples"] == 27
     assert "grey pixels" in mmdgm("evaluate", folder / "run").stdout
+    both = mmdgm("evaluate", folder / "run", "--data", folder / "data.npz", "--split", "valid")
+    assert both.returncode == 2
+    assert "leave it out with --data" in both.stderr
+    assert mmdgm("evaluate", folder / "run", "--label", "y").returncode == 2
+    assert mmdgm("evaluate", folder / "run", "--device", "cuda:7").returncode == 2
+    assert mmdgm("evaluate", folder / "run", "--out", folder).returncode == 2
+    np.savez(folder / "other.npz", x=images().x, y=images().y + 10)
+    other = mmdgm("evaluate", folder / "run", "--data", folder / "other.npz")
+    assert (other.returncode, "are none of the run's" in other.stderr) == (2, True)
     every = mmdgm("evaluate", folder / "run", "--data", folder / "data.npz", "--json")
     assert json.loads(every.stdout)["examples"] == 200
 

@@ -148,6 +148,7 @@ def test_npz_with_holes_and_unlabelled_rows(tmp_path: Path) -> None:
         ({"x": np.array([["a", "b"]])}, "must hold numbers"),
         ({"x": np.array([[1.0, np.inf]])}, r"entry at \(0, 1\) is infinite"),
         ({"x": np.full((2, 2, 2), 7.0)}, "from 7 to 7. Divide"),
+        ({"x": np.zeros((2, 3, 5, 5), np.uint8)}, "channels last"),
         ({"x": np.ones((3, 2)), "y": np.arange(2)}, "one label for each of the 3 rows"),
         ({"x": np.ones((2, 2)), "y": np.array([None, 1], dtype=object)}, "astype"),
     ],
@@ -200,6 +201,7 @@ def test_parquet_is_the_same_table(tmp_path: Path) -> None:
         ("a,b\n1,2\n3\n", None, "line 3: 1 cells, but the table has 2"),
         ("a,a\n1,2\n", None, "names that differ"),
         ("a,b\n1,2\n", "c", "unknown label column"),
+        ("\n\n", None, "at least one row"),
         ("a,b\n", None, "at least one row"),
         ("label\nu\nv\n", None, "a column beside its label"),
         ("a,label\n1,u\ninf,v\n", None, "infinite"),
@@ -226,6 +228,32 @@ def test_a_folder_of_pictures(tmp_path: Path) -> None:
     (tmp_path / "dog" / "other.png").write_bytes(b"no picture")
     with pytest.raises(InputError, match="cannot be read as a picture"):
         load(str(tmp_path))
+
+
+def test_16_bit_grey_is_scaled_and_an_empty_class_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        Image.fromarray(np.full((2, 2), 257 * 100, dtype=np.uint16)).save(tmp_path / name / "1.png")
+    assert load(str(tmp_path)).x.tolist() == [[[100, 100], [100, 100]]] * 2
+    (tmp_path / "c").mkdir()
+    with pytest.raises(InputError, match="subfolder without pictures, 'c'"):
+        load(str(tmp_path))
+    with pytest.raises(InputError, match="--label is for tables"):
+        load(str(tmp_path), label="a")
+
+
+def test_a_damaged_cache_is_filled_again(cache: Path, tmp_path: Path) -> None:
+    found = get(published(), fill(tmp_path / "mine", packed=False))
+    (found / "one").write_bytes(b"two" * 100)
+    with pytest.raises(WorkError, match="could not get things"):
+        get(published())
+    assert (get(published(), tmp_path / "mine") / "one").read_bytes() == b"one" * 100
+
+
+def test_times_a_minute_apart_stay_apart() -> None:
+    x = 1.7e9 + 60 * np.arange(100.0)[:, None]
+    schema = Schema(columns=(Column("time", "real"),)).fitted(x)
+    assert len(np.unique(schema.encode(x))) == 100
 
 
 def test_names_that_are_not_known(tmp_path: Path) -> None:

@@ -203,6 +203,58 @@ def test_the_best_epoch_is_kept() -> None:
     assert state.best_epoch == 1 + seen.index(min(seen))
 
 
+def test_the_best_epoch_needs_rows_to_judge_by() -> None:
+    data = images(12, classes=3)
+    unlabelled = replace(data, y=np.full(12, UNKNOWN))
+    parts = split(data, "paper", 0)
+    for valid in (parts.valid.take(slice(0, 0)), split(unlabelled, "paper", 0).valid):
+        with pytest.raises(InputError, match="needs labelled validation rows; the data leave none"):
+            Trainer(small(select="best"), replace(parts, valid=valid), 0, PLAIN)
+
+
+def test_a_run_starts_from_another_ones_recognition_network(tmp_path: Path) -> None:
+    cnn = shrunk("cnn-svhn")
+    data = data_for(cnn)
+    first = api.train(cnn, data, out=tmp_path / "cnn", runtime=PLAIN)
+    assert first is not None
+    recipe = replace(shrunk("cmmva-svhn"), epochs=1, learning_rate=1e-12)
+    second = api.train(recipe, data, out=tmp_path / "cmmva", runtime=PLAIN, init_from=tmp_path / "cnn")
+    assert second is not None
+    for one, other in zip(
+        first.model.recognition.network.parameters(), second.model.recognition.network.parameters(), strict=True
+    ):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=0)
+    origin = RunFolder.open(tmp_path / "cmmva").description["init_from"]
+    assert origin == {"recipe": "cnn-svhn", "seed": 0, "weights_sha256": RunFolder.open(tmp_path / "cnn").weights_sha256}
+    with pytest.raises(InputError, match=r"--init-from.*needs weights of shape.*same convolutions"):
+        api.train(replace(recipe, convolutions=("3x5:pool",)), data, runtime=PLAIN, init_from=tmp_path / "cnn")
+
+
+def test_contrast_is_given_back_to_reconstructions() -> None:
+    recipe = replace(shrunk("cmmva-svhn"), transform="local", epochs=1)
+    data = data_for(recipe)
+    trained = api.train(recipe, data, runtime=PLAIN)
+    assert trained is not None
+    brighter = np.clip(data.x.astype(int) // 2 + 100, 0, 255).astype(np.uint8)
+    dim, bright = trained.reconstruct(data.x[:5]), trained.reconstruct(brighter[:5])
+    assert 0 < dim.mean() < bright.mean() < 1
+
+
+def test_weights_that_are_no_numbers_are_never_kept(tmp_path: Path) -> None:
+    """One step, one epoch: no later loss would tell."""
+    recipe = small(learning_rate=1e38, schedule="constant", warmup_share=0.0, epochs=1, batch_size=133)
+    with pytest.raises(WorkError, match=r"a weight is not a finite.*epoch 1, step 1.*after epoch 0 are kept"):
+        api.train(recipe, images(), out=tmp_path / "run", runtime=PLAIN)
+    assert all(v.isfinite().all() for v in RunFolder.open(tmp_path / "run").weights().values())
+
+
+def test_a_run_on_rows_in_memory_goes_on_with_the_same_rows(tmp_path: Path) -> None:
+    assert api.train(small(), images(), out=tmp_path / "run", runtime=PLAIN, should_stop=interrupted_after(1)) is None
+    with pytest.raises(InputError, match="have changed since"):
+        api.resume(tmp_path / "run", images(seed=1))
+    assert api.resume(tmp_path / "run", images()) is not None
+
+
 def test_pretraining_has_no_hinge_in_its_gradient() -> None:
     trainer = Trainer(small(pretraining_epochs=2, epochs=3), split(images(), "paper", 0), 0, PLAIN)
     for _ in range(2):

@@ -34,7 +34,7 @@ PAPER: dict[str, str] = {
 }
 
 _ABOUT = {
-    "mnist": "Error and bound are on the 10,000 test images of MNIST. Every bound is for grey pixels (x/255) with L = 1 "
+    "mnist": "Error and bound are on the 10,000 test images. Every bound is for grey pixels (x/255) with L = 1 "
     "sample and the KL in closed form; the log-likelihood is importance-weighted with K = 100. Other protocols give "
     "figures that differ by up to 22 nats and must not be compared with these. The paper trains its networks without "
     "convolution on 50,000 images, those with convolution on 60,000; so does `split=whole`.",

@@ -27,9 +27,9 @@ def cmmva_mnist() -> Recipe:
         features="last",
         C=1000.0,
         margin=1.0,
-        epochs=30,
-        batch_size=250,
-        learning_rate=3e-3,
+        epochs=18,
+        batch_size=125,
+        learning_rate=8e-3,
         constant_share=0.2,
         weight_decay=0.02,
         feature_dropout=0.5,
@@ -45,6 +45,7 @@ def cva_mnist() -> Recipe:
         summary="CVA: the paper's convolutional variational auto-encoder, no labels",
         C=0.0,
         feature_dropout=0.0,
+        epochs=24,
     )
 
 
@@ -69,6 +70,7 @@ def cmmva_mnist_best() -> Recipe:
         summary="CMMVA for the lowest error at a good bound, without augmentation",
         C=100.0,
         margin=3.0,
+        epochs=24,
     )
 
 
