@@ -15,7 +15,7 @@ from tests.conftest import images, small
 
 
 def test_operations_of_a_fully_connected_network_by_hand() -> None:
-    """30-16-12-z4 twice (mean and variance), 4-12-16-30, a classifier of 28 features: six for each weight but the first's."""
+    """30-16-12-z4 twice (mean, variance), 4-12-16-30, a classifier of 28: six a weight, but for the first layer."""
     model = build_model(small(), split(images(), "whole", 0).train, 0)
     counted = count_layers(model)
     first, rest = 30 * 16, 16 * 12 + 12 * 8 + 28 * 3 + 4 * 12 + 12 * 16 + 16 * 30
@@ -26,9 +26,7 @@ def test_operations_of_a_fully_connected_network_by_hand() -> None:
 
 def test_operations_of_a_convolution_by_hand() -> None:
     """A 3 x 3 layer at 6 x 8, pooled; up again by one: its zeros are nominal work only."""
-    recipe = small(
-        convolutions=("3x2:pool",), generative_convolutions=("3xout:up",), hidden=(), likelihood="bernoulli"
-    )
+    recipe = small(convolutions=("3x2:pool",), generative_convolutions=("3xout:up",), hidden=(), likelihood="bernoulli")
     counted = count_layers(build_model(recipe, split(images(shape=(6, 8)), "whole", 0).train, 0))
     by_name = {layer.name: layer for layer in counted}
     assert by_name["recognition.network.maps.0"].nominal == 4 * 9 * 2 * 48

@@ -11,6 +11,7 @@ from mmdgm.data.dataset import Column, Schema
 from mmdgm.errors import InputError
 from mmdgm.evaluation import bound_terms, calibration_error, evaluate, importance_weighted, per_class
 from mmdgm.model import MaxMarginDGM, initialised
+from mmdgm.networks import Linear
 from mmdgm.runtime import generator
 from tests.conftest import small
 
@@ -44,6 +45,7 @@ def factor_analysis() -> tuple[MaxMarginDGM, torch.Tensor, torch.Tensor]:
         0,
     ).double()
     assert made.generative is not None
+    assert isinstance(made.generative.output, Linear)
     W, b = made.generative.output.weight, made.generative.output.bias
     with torch.no_grad():
         W.copy_(torch.tensor([[1.0, 0.0], [0.5, 1.0], [0.0, -0.7]]))

@@ -16,6 +16,7 @@ from mmdgm.data.dataset import UNKNOWN, Dataset, Schema
 from mmdgm.data.splits import Splits
 from mmdgm.gradients import estimate, observe
 from mmdgm.model import MaxMarginDGM, Noise
+from mmdgm.networks import Linear
 from mmdgm.objective import Objective, hinge
 from mmdgm.recipes import Recipe, recipe_named
 from mmdgm.training import Trainer
@@ -82,6 +83,7 @@ def exact_linear_gaussian(made: MaxMarginDGM, rows: Batch, objective: Objective)
     """J with E_q taken by hand: |x - W mu - b|^2 / 2 + sum_k s_k^2 |w_k|^2 / 2 + D log(2 pi) / 2 + KL."""
     assert made.generative is not None
     q = made.recognition(rows.x).q
+    assert isinstance(made.generative.output, Linear)
     W, b = made.generative.output.weight, made.generative.output.bias
     D = 0.5 * (rows.x - q.mean @ W.T - b).square().sum(-1) + 0.5 * (q.variance @ W.square().T).sum(-1)
     D = D + rows.x.shape[-1] * 0.5 * math.log(2 * math.pi)

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from mmdgm.errors import InputError
-from mmdgm.runs import RunFolder, write_atomically
+from mmdgm.runs import RunFolder
+from mmdgm.storage import write_atomically
 
 STATE = {"epoch": 3, "step": 0}
 

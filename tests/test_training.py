@@ -225,7 +225,8 @@ def test_a_run_starts_from_another_ones_recognition_network(tmp_path: Path) -> N
     ):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=0)
     origin = RunFolder.open(tmp_path / "cmmva").description["init_from"]
-    assert origin == {"recipe": "cnn-svhn", "seed": 0, "weights_sha256": RunFolder.open(tmp_path / "cnn").weights_sha256}
+    weights = RunFolder.open(tmp_path / "cnn").weights_sha256
+    assert origin == {"recipe": "cnn-svhn", "seed": 0, "weights_sha256": weights}
     with pytest.raises(InputError, match=r"--init-from.*needs weights of shape.*same convolutions"):
         api.train(replace(recipe, convolutions=("3x5:pool",)), data, runtime=PLAIN, init_from=tmp_path / "cnn")
 

@@ -361,7 +361,7 @@ def _draw_pictures(trained: Trained, splits: Splits, folder: RunFolder) -> None:
     folder.put_picture("curves.png", plots.learning_curves(folder.metrics, name))
     network = trained.model.recognition.network
     if isinstance(network, ConvolutionStack):
-        first = network.maps[0].weight.detach().cpu().float().numpy()
+        first = network.filters().cpu().float().numpy()
         folder.put_picture("filters.png", plots.filters(first, f"{name}: filters of the first layer"))
     if trained.schema.image_shape is None or trained.model.generative is None:
         return

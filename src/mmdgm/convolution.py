@@ -92,7 +92,7 @@ class _Overlap(torch.autograd.Function):
         return total.to(parts.dtype)
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(context: Any, gradient: Tensor) -> Tensor:
         """Every entry has the gradient of the sum that it went into."""
         *_, u, v, _ = context.shape
         return gradient.unfold(1, u, 1).unfold(2, v, 1).permute(0, 1, 2, 4, 5, 3)
@@ -116,7 +116,7 @@ class _Pool(torch.autograd.Function):
         return largest
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(context: Any, gradient: Tensor) -> Tensor:
         """The gradient where the largest value was, and zeros around it."""
         h, largest = (part.permute(0, 2, 3, 1) for part in context.saved_tensors)
         g = gradient.permute(0, 2, 3, 1)
@@ -205,6 +205,10 @@ class ConvolutionStack(nn.Module):
         self.sizes = (flat, *hidden)
         self.drops = tuple((math.prod(s), of_maps * layer.drop) for s, layer in zip(shapes[1:], layers, strict=True))
         self.drops += self.fully.drops
+
+    def filters(self) -> Tensor:
+        """The first layer's weights, (out, in, k, k)."""
+        return next(self.maps[0].parameters()).detach()
 
     def forward(self, x: Tensor, dropout: Sequence[Tensor | None] = (), remember: bool = True) -> list[Tensor]:
         """The last map and the hidden activations; `dropout` holds a mask for each layer, or is empty."""

@@ -32,20 +32,26 @@ LOG_VARIANCE_FLOOR = -6.0
 LOG_VARIANCE_CEILING = 4.0
 
 
-class BernoulliLikelihood(nn.Module):
-    """x in [0, 1]: log p(x | z) = x log m + (1 - x) log(1 - m), also for grey values between 0 and 1."""
+class Likelihood(nn.Module):
+    """p(x | z) from the generative network's outputs, of which it wants `outputs` for each entry of x."""
 
-    parameters = 1
+    outputs: int = 1
+
+    def forward(self, outputs: Tensor) -> Distribution:
+        """p(x | z); its `log_prob` has one number per entry of x."""
+        raise NotImplementedError
+
+
+class BernoulliLikelihood(Likelihood):
+    """x in [0, 1]: log p(x | z) = x log m + (1 - x) log(1 - m), also for grey values between 0 and 1."""
 
     def forward(self, outputs: Tensor) -> Bernoulli:
         """The outputs are logits."""
         return Bernoulli(logits=outputs, validate_args=False)
 
 
-class GaussianLikelihood(nn.Module):
+class GaussianLikelihood(Likelihood):
     """x real: the outputs are means; the variance is fixed, or learned: one for all entries, or one for each."""
-
-    parameters = 1
 
     def __init__(self, log_variances: int, learned: bool) -> None:
         super().__init__()
@@ -58,14 +64,14 @@ class GaussianLikelihood(nn.Module):
         return Normal(outputs, scale.expand_as(outputs), validate_args=False)
 
 
-class PredictedGaussianLikelihood(nn.Module):
+class PredictedGaussianLikelihood(Likelihood):
     """x real: the first half of the outputs are means, the second log-variances, within bounds.
 
     The bounds are soft (a sigmoid between them), so that no entry loses its gradient there: without the lower one
     a pixel that never varies would make the bound grow without end.
     """
 
-    parameters = 2
+    outputs = 2
 
     def forward(self, outputs: Tensor) -> Normal:
         """Normal distributions with means and variances from the outputs."""
@@ -115,10 +121,8 @@ class ColumnsDistribution(Distribution):
         return torch.cat(draws, dim=-1)
 
 
-class ColumnsLikelihood(nn.Module):
+class ColumnsLikelihood(Likelihood):
     """A table: real columns (Gaussian, each with a learned variance), binary and categorical ones."""
-
-    parameters = 1
 
     def __init__(self, schema: Schema) -> None:
         super().__init__()
@@ -147,7 +151,7 @@ class ColumnsLikelihood(nn.Module):
         return ColumnsDistribution([(w, part(kind, w)) for kind, w in self.groups], outputs.shape)
 
 
-def build_likelihood(name: str, schema: Schema) -> nn.Module:
+def build_likelihood(name: str, schema: Schema) -> Likelihood:
     """The likelihood of that name for rows of that schema, checked to fit each other."""
     image = schema.image_shape is not None
     if name in ("bernoulli", "bernoulli-binarised"):
@@ -159,7 +163,7 @@ def build_likelihood(name: str, schema: Schema) -> nn.Module:
         return BernoulliLikelihood()
     if name == "columns" and image:
         raise InputError("likelihood=columns is for tables, but the data are images; use bernoulli.")
-    makers: dict[str, Callable[[], nn.Module]] = {
+    makers: dict[str, Callable[[], Likelihood]] = {
         "columns": lambda: ColumnsLikelihood(schema),
         "gaussian-fixed": lambda: GaussianLikelihood(1, learned=False),
         "gaussian-shared": lambda: GaussianLikelihood(1, learned=True),

@@ -13,7 +13,7 @@ from mmdgm.data.transforms import Contrast, contrast
 from mmdgm.errors import InputError, unknown
 from mmdgm.latents import LATENTS, Latents
 from mmdgm.likelihoods import build_likelihood
-from mmdgm.networks import MLP, drop, full, linear
+from mmdgm.networks import MLP, Linear, drop, full, linear
 from mmdgm.recipes import Recipe
 from mmdgm.recipes.layers import layers, mirror
 
@@ -64,7 +64,7 @@ class Generative(nn.Module):
         mirrored = recipe.hidden[::-1] if recipe.generative_hidden is None else recipe.generative_hidden
         self.network = MLP(recipe.latent_size, mirrored, recipe.activation, recipe.normalise)
         self.likelihood = build_likelihood(recipe.likelihood, schema)
-        self.output = _generative_output(recipe, schema, self.network.sizes[-1], self.likelihood.parameters)
+        self.output = _generative_output(recipe, schema, self.network.sizes[-1], self.likelihood.outputs)
 
     def forward(self, z: Tensor) -> Distribution:
         """p(x | z) for z of shape (L, B, K)."""
@@ -87,7 +87,7 @@ def _recognition_network(recipe: Recipe, schema: Schema) -> MLP | ConvolutionSta
     )
 
 
-def _generative_output(recipe: Recipe, schema: Schema, width: int, outputs: int) -> nn.Module:
+def _generative_output(recipe: Recipe, schema: Schema, width: int, outputs: int) -> Linear | UnpoolingStack:
     """From the last hidden layer to `outputs` numbers for each entry of x."""
     encoder, named = layers(recipe.convolutions), recipe.generative_convolutions
     decoder = mirror(encoder) if named is None else layers(named)

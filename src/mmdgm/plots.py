@@ -50,7 +50,7 @@ def shown(images: NDArray[np.float32], transform: str) -> tuple[NDArray[np.float
     """
     if transform == "none":
         return images, ""
-    return 0.5 + images / (6 if transform == "global" else 8), " (contrast normalised, shown around grey)"
+    return 0.5 + images / np.float32(6 if transform == "global" else 8), " (contrast normalised, shown around grey)"
 
 
 def pairs(originals: NDArray[np.float32], copies: NDArray[np.float32], title: str) -> bytes:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mmdgm.adversary import margins, worst_perturbation
 from mmdgm.augmentation import warp
@@ -381,7 +381,7 @@ def operations(recipe: Recipe, splits: Splits) -> float:
     return 6.0 * weights * recipe.samples * len(splits.train) * recipe.epochs
 
 
-def _clipped_apart(model: MaxMarginDGM) -> list[list[Tensor]]:
+def _clipped_apart(model: MaxMarginDGM) -> list[list[nn.Parameter]]:
     baseline = [] if model.baseline is None else list(model.baseline.parameters())
     rest = [p for p in model.parameters() if all(p is not b for b in baseline)]
     return [rest, baseline] if baseline else [rest]

@@ -15,7 +15,7 @@ UNKNOWN = -1
 """The label of a row whose class is not known: it takes part in the bound and has no hinge loss."""
 
 Kind = Literal["real", "binary", "categorical"]
-Values = NDArray[np.uint8] | NDArray[np.float32] | NDArray[np.float64]
+Values = NDArray[np.uint8] | NDArray[np.floating[Any]]
 Labels = NDArray[np.int64]
 
 

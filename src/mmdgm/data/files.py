@@ -69,7 +69,7 @@ def _array(x: NDArray[Any], where: str) -> tuple[Values, Schema]:
     if x.dtype.kind not in "fiub":
         raise InputError(f"'x' in '{where}' must hold numbers; its type is {x.dtype}. For text use a CSV table.")
     image = x.ndim > 2
-    values = x.astype(np.float32 if image else np.float64)
+    values: Values = x.astype(np.float32) if image else x.astype(np.float64)
     _refuse_infinite(values, f"'x' in '{where}'")
     if image:
         if not (x.ndim == 3 or (x.ndim == 4 and x.shape[3] in (1, 3))):
@@ -82,7 +82,7 @@ def _array(x: NDArray[Any], where: str) -> tuple[Values, Schema]:
                 f"'x' in '{where}' must be images of bytes, or of numbers in [0, 1]; the values run from "
                 f"{np.nanmin(values):g} to {np.nanmax(values):g}. Divide them by their greatest possible value."
             )
-        return (x if x.dtype == np.uint8 else values), Schema(image_shape=x.shape[1:])
+        return (x.astype(np.uint8, copy=False) if x.dtype == np.uint8 else values), Schema(image_shape=x.shape[1:])
     columns = tuple(_number_column(f"x{i}", values[:, i]) for i in range(x.shape[1]))
     return values, Schema(columns=columns)
 
@@ -148,7 +148,7 @@ def _table(path: Path, names: Sequence[str], columns: Sequence[Sequence[Any]], l
     return Dataset(path.stem, x, y, classes, Schema(columns=tuple(column for column, _ in described)))
 
 
-def _column(name: str, cells: Sequence[Any]) -> tuple[Column, NDArray[np.float32]]:
+def _column(name: str, cells: Sequence[Any]) -> tuple[Column, NDArray[np.float64]]:
     """A column of numbers, or else of categories."""
     try:
         if any(isinstance(cell, bool) for cell in cells):

@@ -10,6 +10,7 @@ import re
 from typing import Literal, NamedTuple
 
 Padding = Literal["same", "valid", "full"]
+_PADDINGS: tuple[Padding, ...] = ("same", "valid", "full")
 
 LAYER_RULE = "layers such as 5x32:valid:pool:drop, 3x64 or 5xout:up:full (odd kernels)"
 
@@ -38,7 +39,7 @@ class Convolution(NamedTuple):
         return Convolution(self.kernel, channels, undone[self.padding], up=self.pool, pool=self.up)
 
     def __str__(self) -> str:
-        words = [self.padding] if self.padding != "same" else []
+        words: list[str] = [self.padding] if self.padding != "same" else []
         words += [word for word in ("up", "pool", "drop") if getattr(self, word)]
         return ":".join([f"{self.kernel}x{self.channels or 'out'}", *words])
 
@@ -49,11 +50,11 @@ def parse_layer(text: str) -> Convolution | None:
     if not found:
         return None
     kernel, channels, words = int(found[1]), found[2], found[3].split(":")[1:]
-    paddings = [word for word in words if word in ("same", "valid", "full")]
+    paddings = [padding for padding in _PADDINGS if padding in words]
     count = None if channels == "out" else int(channels)
     if kernel % 2 == 0 or count == 0 or len(paddings) > 1 or len(set(words)) < len(words):
         return None
-    padding: Padding = paddings[0] if paddings else "same"  # type: ignore[assignment]
+    padding: Padding = paddings[0] if paddings else "same"
     return Convolution(kernel, count, padding, "pool" in words, "up" in words, "drop" in words)
 
 
