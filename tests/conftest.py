@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 import torch
 
+from mmdgm.data.batches import Batch
 from mmdgm.data.dataset import Column, Dataset, Schema
+from mmdgm.model import MaxMarginDGM, initialised
+from mmdgm.networks import Linear
 from mmdgm.recipes import Recipe
 from mmdgm.runtime import Runtime
 
 torch.set_num_threads(1)  # the tests' tensors are tiny; a team of threads would only wait for one another
 
+COLUMNS = Schema(columns=tuple(Column(f"x{i}", "real") for i in range(3)))
 PLAIN = Runtime("cpu", "float32", compile=False)
 
 
@@ -49,6 +53,33 @@ def table(n: int = 200, seed: int = 0, missing: float = 0.2) -> Dataset:
     x[rng.random(x.shape) < missing] = np.nan
     columns = (Column("size", "real"), Column("on", "binary"), Column("kind", "categorical", ("p", "q", "r")))
     return Dataset("table", x.astype(np.float32), y, ("no", "yes"), Schema(columns=columns))
+
+
+def factor_analysis() -> tuple[MaxMarginDGM, torch.Tensor, torch.Tensor]:
+    """p(x | z) = N(Wz + b, I), z ~ N(0, I): p(x) = N(b, I + W W^T). Its q has the true mean and too much variance."""
+    made = initialised(
+        small(hidden=(), generative_hidden=(), latent_size=2, likelihood="gaussian-fixed", C=0.0),
+        COLUMNS,
+        2,
+        0,
+    ).double()
+    assert made.generative is not None
+    assert isinstance(made.generative.output, Linear)
+    W, b = made.generative.output.weight, made.generative.output.bias
+    with torch.no_grad():
+        W.copy_(torch.tensor([[1.0, 0.0], [0.5, 1.0], [0.0, -0.7]]))
+        b.copy_(torch.tensor([0.3, -0.2, 0.1]))
+        covariance = torch.linalg.inv(torch.eye(2) + W.T @ W)
+        posterior = covariance @ W.T
+        made.recognition.head.weight.copy_(torch.cat([posterior, torch.zeros(2, 3)]))
+        made.recognition.head.bias.copy_(torch.cat([-posterior @ b, covariance.diagonal().log() + 1]))
+    x = torch.randn(50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    p = torch.distributions.MultivariateNormal(b, torch.eye(3).double() + W @ W.T)
+    return made, x, p.log_prob(x).detach()
+
+
+def rows(x: torch.Tensor) -> Batch:
+    return Batch(x, torch.ones_like(x, dtype=torch.bool), torch.zeros(len(x), dtype=torch.long))
 
 
 @pytest.fixture(autouse=True)

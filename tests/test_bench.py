@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mmdgm.bench import bench_training, count_layers
+from mmdgm.bench import bench_training
 from mmdgm.data.splits import split
 from mmdgm.errors import InputError
+from mmdgm.operations import count_layers
 from mmdgm.plain_loop import PlainLoop
 from mmdgm.recipes import recipe_named
 from mmdgm.training import build_model

@@ -82,7 +82,7 @@ def linear_gaussian(rate: str = "analytic") -> MaxMarginDGM:
 def exact_linear_gaussian(made: MaxMarginDGM, rows: Batch, objective: Objective) -> Tensor:
     """J with E_q taken by hand: |x - W mu - b|^2 / 2 + sum_k s_k^2 |w_k|^2 / 2 + D log(2 pi) / 2 + KL."""
     assert made.generative is not None
-    q = made.recognition(rows.x).q
+    q = made.recognition(rows.x, rows.observed).q
     assert isinstance(made.generative.output, Linear)
     W, b = made.generative.output.weight, made.generative.output.bias
     D = 0.5 * (rows.x - q.mean @ W.T - b).square().sum(-1) + 0.5 * (q.variance @ W.square().T).sum(-1)
@@ -110,7 +110,7 @@ def belief_network(**changes: object) -> MaxMarginDGM:
 def exact_belief_network(made: MaxMarginDGM, rows: Batch, objective: Objective) -> Tensor:
     """J with E_q by enumerating z; the classifier reads what does not depend on z's samples."""
     assert made.generative is not None
-    recognised = made.recognition(rows.x)
+    recognised = made.recognition(rows.x, rows.observed)
     every = torch.tensor(list(product([0.0, 1.0], repeat=3)), dtype=torch.float64)
     z = every.unsqueeze(1).expand(-1, len(rows.x), -1)
     probability = recognised.q.log_prob(z).sum(-1).exp()
@@ -162,11 +162,11 @@ def test_the_learned_baseline_learns_the_cost() -> None:
 
     def gap() -> float:
         noise = made.draw_noise(3, g, samples=500)
-        z = made.latents.make(made.recognition(rows.x).q, noise.latents.double())
+        z = made.latents.make(made.recognition(rows.x, rows.observed).q, noise.latents.double())
         assert made.generative is not None
         assert made.baseline is not None
         cost = -(made.generative(z).log_prob(rows.x)).sum(-1)
-        learned = made.baseline(made.recognition(rows.x).hidden[-1]).squeeze(-1)
+        learned = made.baseline(made.recognition(rows.x, rows.observed).hidden[-1]).squeeze(-1)
         return float((cost.mean(0) - learned).abs().mean().detach())
 
     before = gap()
@@ -182,7 +182,7 @@ def test_the_learned_baseline_learns_the_cost() -> None:
 def test_the_sampled_hinge_is_an_upper_bound_in_expectation() -> None:
     made, rows = linear_gaussian(), batch(40)
     rows = rows._replace(x=rows.x.double())
-    recognised = made.recognition(rows.x)
+    recognised = made.recognition(rows.x, rows.observed)
     exact = hinge(made.classifier(recognised.q.mean), rows.y, 1.0)
     noise = made.latents.noise((20_000, 40, 2), torch.Generator().manual_seed(0)).double()
     sampled = hinge(made.classifier(made.latents.make(recognised.q, noise)), rows.y, 1.0)
@@ -201,7 +201,7 @@ def test_c_zero_is_the_vae() -> None:
     nothing = Objective(C=0.0, margin=1.0, weight_variance=1e12, N=100)
     ours = gradients(made, estimate(made, rows, noise, nothing).surrogate)
     assert made.generative is not None
-    q = made.recognition(rows.x).q
+    q = made.recognition(rows.x, rows.observed).q
     z = q.mean + q.stddev * noise.latents
     logits = made.generative(z).logits
     bce = torch.nn.functional.binary_cross_entropy_with_logits(logits[0], rows.x, reduction="none").sum(-1)
@@ -224,7 +224,7 @@ def test_the_worst_perturbation_of_a_linear_classifier_is_along_its_weights() ->
     rows = batch()
     rows = rows._replace(x=rows.x.double())
     w = made.classifier.linear.weight
-    found = worst_perturbation(made, rows, radius=0.5)
+    found = worst_perturbation(made, rows, rows.observed, radius=0.5)
     towards = torch.stack([w[1] - w[0], w[0] - w[1], w[1] - w[0]])
     torch.testing.assert_close(found, 0.5 * towards / towards.norm(dim=-1, keepdim=True))
 

@@ -14,23 +14,23 @@ from mmdgm.data.batches import Batch
 from mmdgm.model import MaxMarginDGM
 from mmdgm.objective import true_margin
 
-Margins = Callable[[MaxMarginDGM, Tensor, Tensor], Tensor]
+Margins = Callable[[MaxMarginDGM, Tensor, Tensor, Tensor], Tensor]
 
 
-def margins(model: MaxMarginDGM, x: Tensor, y: Tensor) -> Tensor:
+def margins(model: MaxMarginDGM, x: Tensor, seen: Tensor, y: Tensor) -> Tensor:
     """F(y_n; x_n) minus the best other decision value, without dropout."""
-    recognised = model.recognition(x, remember=False)
+    recognised = model.recognition(x, seen, remember=False)
     return true_margin(model.classifier(model.features(recognised)), y)
 
 
-def worst_perturbation(model: MaxMarginDGM, batch: Batch, radius: float, of: Margins = margins) -> Tensor:
-    """r = -radius g / |g| with g the gradient of the margins in the observed entries of x.
+def worst_perturbation(model: MaxMarginDGM, batch: Batch, seen: Tensor, radius: float, of: Margins = margins) -> Tensor:
+    """r = -radius g / |g| with g the gradient of the margins in the entries of x that are seen.
 
     `of` is `margins`, or the same compiled.
     """
     with torch.enable_grad():
         x = batch.x.detach().clone().requires_grad_()
-        (gradient,) = torch.autograd.grad(of(model, x, batch.y.clamp(min=0)).sum(), x)
-    gradient = gradient * batch.observed
+        (gradient,) = torch.autograd.grad(of(model, x, seen, batch.y.clamp(min=0)).sum(), x)
+    gradient = gradient * seen
     direction: Tensor = gradient / gradient.norm(dim=-1, keepdim=True).clamp(min=1e-12)
     return -radius * direction

@@ -134,7 +134,7 @@ def quick_look(model: MaxMarginDGM, data: Batch, runtime: Runtime, seed: int) ->
 
 def decision_values(model: MaxMarginDGM, data: Batch) -> Tensor:
     """F(y; x) of every row and class."""
-    return torch.cat([model.scores(model.prepared(part).x) for part in _parts(data, 1)])
+    return torch.cat([model.scores(model.prepared(part).x, part.observed) for part in _parts(data, 1)])
 
 
 def bound_terms(model: MaxMarginDGM, data: Batch, samples: int, key: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -143,7 +143,7 @@ def bound_terms(model: MaxMarginDGM, data: Batch, samples: int, key: torch.Gener
     distortions, rates = [], []
     for part in _parts(data, samples):
         x = model.prepared(part).x
-        q = model.recognition(x).q
+        q = model.recognition(x, part.observed).q
         z = model.latents.make(q, _latent_noise(model, len(x), samples, key))
         distortions.append(distortion(model.generative(z), x, part.observed).mean(0).cpu().double())
         rates.append(model.latents.divergence(q).cpu().double())
@@ -156,7 +156,7 @@ def importance_weighted(model: MaxMarginDGM, data: Batch, samples: int, key: tor
     found = []
     for part in _parts(data, samples):
         x = model.prepared(part).x
-        q = model.recognition(x).q
+        q = model.recognition(x, part.observed).q
         z = model.latents.make(q, _latent_noise(model, len(x), samples, key))
         log_weight = -distortion(model.generative(z), x, part.observed)
         log_weight = log_weight + (model.latents.prior(z).log_prob(z) - q.log_prob(z)).sum(-1)

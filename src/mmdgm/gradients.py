@@ -12,7 +12,7 @@ from torch.distributions import Distribution
 
 from mmdgm.data.batches import Batch
 from mmdgm.data.dataset import UNKNOWN
-from mmdgm.model import MaxMarginDGM, Noise, Recognised
+from mmdgm.model import MaxMarginDGM, Noise, Recognised, visible
 from mmdgm.networks import full
 from mmdgm.objective import Objective, Terms, augmented_scores, distortion, hinge, sampled_rate
 
@@ -30,7 +30,7 @@ def observe(model: MaxMarginDGM, batch: Batch, noise: Noise) -> Batch:
     A number from 0 to 254 is below a pixel's byte with the probability that the pixel is 1, byte / 255.
     """
     if noise.pixels is None:
-        return model.prepared(batch)
+        return model.prepared(batch, noise.hidden)
     levels = batch.x if batch.x.dtype == torch.uint8 else batch.x * 255 - 0.5
     return batch._replace(x=(noise.pixels < levels).to(torch.float32))
 
@@ -42,7 +42,7 @@ def estimate(
 
     `perturbation` is from `mmdgm.adversary`, if the margin is to hold near x, too.
     """
-    recognised = model.recognition(batch.x, noise.dropout)
+    recognised = model.recognition(batch.x, visible(batch.observed, noise.hidden), noise.dropout)
     if model.recipe.estimator == "score" and model.generative is not None:
         return _score_function(model, batch, recognised, noise, objective)
     return _reparameterised(model, batch, recognised, noise, objective, perturbation)
@@ -65,7 +65,8 @@ def _reparameterised(
         R = _rate(model, q, z).mean(0)
     H = hinge(_scores(model, recognised, z, noise), batch.y, objective.margin)
     if perturbation is not None:  # the margin is asked for at x and at the worst point near it alike
-        near = model.recognition(batch.x + perturbation, noise.dropout, remember=False)
+        seen = visible(batch.observed, noise.hidden)
+        near = model.recognition(batch.x + perturbation, seen, noise.dropout, remember=False)
         z_near = model.latents.make(near.q, noise.latents)
         H = (H + hinge(_scores(model, near, z_near, noise), batch.y, objective.margin)) / 2
     terms = Terms(D, R, H)

@@ -107,6 +107,11 @@ class ColumnsDistribution(Distribution):
         """Means of real columns, probabilities of the rest."""
         return torch.cat([p.exp() if isinstance(p, Tensor) else p.mean for _, p in self.parts], dim=-1)
 
+    @property
+    def variance(self) -> Tensor:
+        """Of every entry; p (1 - p) for a level of a category."""
+        return torch.cat([_variance_of_levels(p) if isinstance(p, Tensor) else p.variance for _, p in self.parts], -1)
+
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """One draw of every column; a category comes as one-hot."""
         if tuple(sample_shape):
@@ -119,6 +124,10 @@ class ColumnsDistribution(Distribution):
             else:
                 draws.append(part.sample())
         return torch.cat(draws, dim=-1)
+
+
+def _variance_of_levels(log_p: Tensor) -> Tensor:
+    return log_p.exp() * (1 - log_p.exp())
 
 
 class ColumnsLikelihood(Likelihood):

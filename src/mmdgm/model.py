@@ -1,5 +1,6 @@
 """The model: a recognition network q(z | x), a generative network p(x | z), and a max-margin classifier."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -11,6 +12,7 @@ from mmdgm.data.batches import Batch, values
 from mmdgm.data.dataset import Schema
 from mmdgm.data.transforms import Contrast, contrast
 from mmdgm.errors import InputError, unknown
+from mmdgm.holes import random_holes
 from mmdgm.latents import LATENTS, Latents
 from mmdgm.likelihoods import build_likelihood
 from mmdgm.networks import MLP, Linear, drop, full, linear
@@ -23,11 +25,13 @@ class Noise(NamedTuple):
 
     latents: (L, B, K), from which z is made. pixels: (B, D), bytes from 0 to 254 to compare with those to binarise.
     dropout: masks for the input, each hidden layer and the features; none where nothing is dropped.
+    hidden: (B, D), true where the recognition network does not see an entry although it is observed.
     """
 
     latents: Tensor
     pixels: Tensor | None = None
     dropout: tuple[Tensor | None, ...] = ()
+    hidden: Tensor | None = None
 
 
 class Recognised(NamedTuple):
@@ -43,17 +47,41 @@ class Recognition(nn.Module):
     def __init__(self, recipe: Recipe, schema: Schema, latents: Latents) -> None:
         super().__init__()
         self.network = _recognition_network(recipe, schema)
+        self.channels = _channels(schema)
+        self.with_mask = recipe.missing == "mask"
+        self.fill = nn.Buffer(torch.zeros(schema.width)) if recipe.missing == "mean" else None
         last = self.network.sizes[-1]
         self.head = linear(last, latents.parameters * recipe.latent_size)
         with torch.no_grad():  # the first K outputs (mu) start as random as any layer, the rest (log sigma^2) at 0
             self.head.weight[recipe.latent_size :] = 0
         self.latents = latents
 
-    def forward(self, x: Tensor, dropout: tuple[Tensor | None, ...] = (), remember: bool = True) -> Recognised:
-        """Recognise x, in which a missing entry is 0; `remember` is for `BatchNorm`."""
-        hidden = self.network(drop(x, dropout[0] if dropout else None), dropout[1:-1], remember)
+    def forward(
+        self, x: Tensor, seen: Tensor, dropout: tuple[Tensor | None, ...] = (), remember: bool = True
+    ) -> Recognised:
+        """Recognise what is `seen` of x; `remember` is for `BatchNorm`."""
+        x = drop(self._completed(x, seen), dropout[0] if dropout else None)
+        if self.with_mask:
+            x = beside(x, seen.to(x.dtype), self.channels)
+        hidden = self.network(x, dropout[1:-1], remember)
         outputs = full(self.head(hidden[-1])).chunk(self.latents.parameters, dim=-1)
         return Recognised(self.latents.posterior(outputs), hidden)
+
+    def _completed(self, x: Tensor, seen: Tensor) -> Tensor:
+        if self.fill is not None:
+            return torch.where(seen, x, self.fill.to(x.dtype))
+        return x if all_seen(seen) else x * seen
+
+
+def all_seen(seen: Tensor) -> bool:
+    """Whether a mask is the one that stands for all rows of data without holes (see `Batch`); it costs no work."""
+    return seen.stride(0) == 0
+
+
+def beside(x: Tensor, y: Tensor, channels: int) -> Tensor:
+    """(B, D) and (B, D) to (B, 2 D): the channels of every pixel, those of x before those of y."""
+    parts = [part.expand(x.shape).unflatten(-1, (-1, channels)) for part in (x, y)]
+    return torch.cat(parts, dim=-1).flatten(1)
 
 
 class Generative(nn.Module):
@@ -75,10 +103,12 @@ class Generative(nn.Module):
 
 
 def _recognition_network(recipe: Recipe, schema: Schema) -> MLP | ConvolutionStack:
+    inputs = 2 if recipe.missing == "mask" else 1
     if not recipe.convolutions:
-        return MLP(schema.width, recipe.hidden, recipe.activation, recipe.normalise, recipe.dropout)
+        return MLP(inputs * schema.width, recipe.hidden, recipe.activation, recipe.normalise, recipe.dropout)
+    channels, *size = _image_shape(schema, "convolutions")
     return ConvolutionStack(
-        _image_shape(schema, "convolutions"),
+        (inputs * channels, size[0], size[1]),
         layers(recipe.convolutions),
         recipe.hidden,
         recipe.activation,
@@ -96,6 +126,11 @@ def _generative_output(recipe: Recipe, schema: Schema, width: int, outputs: int)
     shape = _image_shape(schema, "generative_convolutions")
     channels = encoder[-1].channels if encoder else decoder[0].channels
     return UnpoolingStack(width, channels or 1, shape, decoder, outputs, recipe.activation, recipe.normalise)
+
+
+def _channels(schema: Schema) -> int:
+    """How many numbers of a row belong together: a pixel's channels, or all columns of a table."""
+    return schema.width if schema.image_shape is None else schema.width // math.prod(schema.image_shape[:2])
 
 
 def _image_shape(schema: Schema, field: str) -> Shape:
@@ -157,11 +192,14 @@ class MaxMarginDGM(nn.Module):
         """The contrast of images, which the recipe's transform takes away."""
         return contrast(self.recipe.transform, x, observed, self.schema.image_shape or ())
 
-    def prepared(self, batch: Batch) -> Batch:
-        """Rows as the networks see them: bytes as values in [0, 1], contrast normalised if the recipe says so."""
+    def prepared(self, batch: Batch, hidden: Tensor | None = None) -> Batch:
+        """Rows as the networks see them: bytes as values in [0, 1], contrast normalised if the recipe says so.
+
+        What is `hidden` from the recognition network has no part in the contrast, which it would tell of.
+        """
         x = values(batch.x)
         if self.recipe.transform != "none":
-            x = self.contrast(x, batch.observed).normalise(x) * batch.observed
+            x = self.contrast(x, visible(batch.observed, hidden)).normalise(x) * batch.observed
         return batch._replace(x=x)
 
     def features(self, recognised: Recognised, z: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
@@ -174,9 +212,9 @@ class MaxMarginDGM(nn.Module):
             f = torch.cat(recognised.hidden, dim=-1)
         return drop(f, mask)
 
-    def scores(self, x: Tensor) -> Tensor:
+    def scores(self, x: Tensor, seen: Tensor) -> Tensor:
         """F(y; x) for every class y, from prepared rows and expected features."""
-        decision: Tensor = self.classifier(self.features(self.recognition(x)))
+        decision: Tensor = self.classifier(self.features(self.recognition(x, seen)))
         return decision
 
     def draw_noise(self, examples: int, generator: torch.Generator, samples: int | None = None) -> Noise:
@@ -196,7 +234,13 @@ class MaxMarginDGM(nn.Module):
         if any(rate for _, rate in drops):
             masks = tuple(_mask(examples, size, rate, generator) if rate else None for size, rate in drops)
         latents = self.latents.noise(shape, generator) if recipe.bound else torch.zeros(shape, device=device)
-        return Noise(latents, pixels, masks)
+        hidden = random_holes(examples, self.schema, recipe.holes, generator) if recipe.holes else None
+        return Noise(latents, pixels, masks, hidden)
+
+
+def visible(observed: Tensor, hidden: Tensor | None) -> Tensor:
+    """What the recognition network sees."""
+    return observed if hidden is None else observed & ~hidden
 
 
 def _random_bytes(shape: tuple[int, int], generator: torch.Generator) -> Tensor:

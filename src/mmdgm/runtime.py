@@ -5,7 +5,8 @@ import hashlib
 import os
 import platform
 import shutil
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any, Literal
@@ -111,6 +112,15 @@ def generator(device: torch.device | str, *key: int | str) -> torch.Generator:
     """A generator whose numbers are a function of the key alone, such as (seed, "noise", epoch, step)."""
     digest = hashlib.sha256("/".join(map(str, key)).encode()).digest()
     return torch.Generator(device).manual_seed(int.from_bytes(digest[:8], "little", signed=True))
+
+
+@contextmanager
+def drawing(key: torch.Generator) -> Iterator[None]:
+    """torch's global generator, from which distributions draw, seeded by a key; afterwards it is as it was."""
+    device = key.device
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(int(torch.randint(2**62, (), generator=key, device=device)))
+        yield
 
 
 def versions() -> dict[str, str]:

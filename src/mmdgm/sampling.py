@@ -8,7 +8,7 @@ from torch import Tensor
 from mmdgm.data.batches import Batch, values
 from mmdgm.errors import InputError
 from mmdgm.model import MaxMarginDGM
-from mmdgm.runtime import generator
+from mmdgm.runtime import drawing, generator
 
 
 @torch.no_grad()
@@ -24,8 +24,7 @@ def sample(model: MaxMarginDGM, n: int, seed: int = 0, draw: bool = False) -> ND
     device = next(model.parameters()).device
     key = generator(device, seed, "sample")
     like = torch.zeros(n, model.recipe.latent_size, device=device)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(int(torch.randint(2**62, (), generator=key, device=device)))
+    with drawing(key):
         p = generative(model.latents.prior(like).sample().unsqueeze(0))
         x = p.sample() if draw else p.mean
     return _in_own_units(model, x[0])
@@ -38,7 +37,7 @@ def reconstruct(model: MaxMarginDGM, rows: Batch, seed: int = 0) -> NDArray[np.f
     model.eval()
     x = values(rows.x)
     contrast = model.contrast(x, rows.observed)
-    q = model.recognition(model.prepared(rows).x).q
+    q = model.recognition(model.prepared(rows).x, rows.observed).q
     shape = (1, len(rows.x), model.recipe.latent_size)
     z = model.latents.make(q, model.latents.noise(shape, generator(rows.x.device, seed, "reconstruct")))
     return _in_own_units(model, contrast.undo(generative(z).mean[0]))

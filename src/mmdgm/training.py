@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -29,8 +30,9 @@ from mmdgm.data.splits import Splits
 from mmdgm.errors import InputError, WorkError
 from mmdgm.evaluation import quick_look
 from mmdgm.gradients import Estimate, estimate, observe
-from mmdgm.model import MaxMarginDGM, Noise, initialised
+from mmdgm.model import MaxMarginDGM, Noise, initialised, visible
 from mmdgm.objective import Objective, Terms
+from mmdgm.operations import count_layers
 from mmdgm.optimisation import Average, build_optimiser, learning_rate
 from mmdgm.recipes import Recipe
 from mmdgm.runs import RunFolder, Tensors, contiguous, state_tensors
@@ -106,7 +108,8 @@ class Step:
         with self.runtime.autocast():
             perturbation = None
             if self.recipe.adversary and supervised:
-                perturbation = worst_perturbation(model, batch, self.recipe.adversary, self._margins)
+                seen = visible(batch.observed, noise.hidden)
+                perturbation = worst_perturbation(model, batch, seen, self.recipe.adversary, self._margins)
             made: Estimate = self._estimate(model, batch, noise, objective, perturbation)
             return made
 
@@ -354,9 +357,26 @@ def build_model(recipe: Recipe, train: Dataset, seed: int) -> MaxMarginDGM:
         raise InputError(f"recipe '{recipe.name}' needs two or more classes; the data have only '{train.classes[0]}'.")
     if recipe.warp and (train.schema.image_shape is None or has_holes(train)):
         raise InputError("warp is for images without holes; use --set warp=0 for other data.")
+    empty = [c.name for i, c in enumerate(train.schema.columns) if np.isnan(train.x[:, i]).all()]
+    if empty:
+        raise InputError(f"column '{empty[0]}' has no observed value in the training rows; leave it out of the data.")
     if recipe.C > 0 and not len(train.classes):
         raise InputError(f"recipe '{recipe.name}' has C={recipe.C:g} and needs labels; the data have none. Set C=0.")
-    return initialised(recipe, train.schema, len(train.classes), seed)
+    model = initialised(recipe, train.schema, len(train.classes), seed)
+    if model.recognition.fill is not None:
+        model.recognition.fill.copy_(_mean_of_observed(model, train))
+    return model
+
+
+@torch.no_grad()
+def _mean_of_observed(model: MaxMarginDGM, train: Dataset) -> Tensor:
+    """The mean of every entry over the rows where it is observed, as the networks see it."""
+    total, count = torch.zeros(train.schema.width).double(), torch.zeros(train.schema.width).double()
+    for start in range(0, len(train), 5000):
+        rows = model.prepared(resident(train.take(slice(start, start + 5000)), torch.device("cpu")))
+        total += (rows.x * rows.observed).double().sum(0)
+        count += rows.observed.double().sum(0)
+    return (total / count.clamp(min=1)).float()
 
 
 def start_from(model: MaxMarginDGM, weights: dict[str, Tensor]) -> None:
@@ -376,9 +396,8 @@ def start_from(model: MaxMarginDGM, weights: dict[str, Tensor]) -> None:
 
 def operations(recipe: Recipe, splits: Splits) -> float:
     """About how many floating-point operations a run takes."""
-    model = build_model(recipe, splits.train, 0)
-    weights = sum(p.numel() for p in model.parameters() if p.ndim > 1)
-    return 6.0 * weights * recipe.samples * len(splits.train) * recipe.epochs
+    of_an_example = sum(layer.operations for layer in count_layers(build_model(recipe, splits.train, 0)))
+    return of_an_example * recipe.samples * len(splits.train) * recipe.epochs
 
 
 def _clipped_apart(model: MaxMarginDGM) -> list[list[nn.Parameter]]:

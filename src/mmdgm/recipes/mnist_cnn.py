@@ -74,6 +74,20 @@ def cmmva_mnist_best() -> Recipe:
     )
 
 
+def cmmva_mnist_holes() -> Recipe:
+    """For images with holes: q(z | x) is trained to say what hides in them; no rectangle is among them."""
+    return dataclasses.replace(
+        cmmva_mnist(),
+        name="cmmva-mnist-holes",
+        summary="CMMVA trained on images with random holes of many kinds, for classifying and filling in",
+        missing="mask",
+        holes=0.9,
+        C=100.0,
+        margin=3.0,
+        epochs=30,
+    )
+
+
 def cmmva_mnist_paper() -> Recipe:
     """The settings of the paper and of its authors' code; about three hours on two cores."""
     return dataclasses.replace(

@@ -55,6 +55,10 @@ class Recipe:
         "convolutional layers of the generative network, after its hidden layers; none mirrors, nothing: no such",
         _LAYERS,
     )
+    missing: Literal["zero", "mean", "mask"] = _setting(
+        "zero",
+        "what the recognition network sees of a missing entry: 0, the training mean, or 0 with the mask beside x",
+    )
     activation: Literal["softplus", "relu", "silu", "tanh"] = _setting("softplus", "of every hidden layer")
     normalise: bool = _setting(False, "batch normalisation in both networks")
     latents: str = _setting("gaussian", "the family of z: gaussian, bernoulli, or one of yours")
@@ -109,6 +113,11 @@ class Recipe:
     convolution_dropout: float = _setting(0.0, "share of units dropped after the convolutions marked drop", _SHARE)
     input_dropout: float = _setting(0.0, "share of inputs dropped", _SHARE)
     feature_dropout: float = _setting(0.0, "share of features dropped before the classifier", _SHARE)
+    holes: float = _setting(
+        0.0,
+        "share of training rows with a random hole for the recognition network (see mmdgm.holes)",
+        ("from 0 to 1", lambda v: 0 <= v <= 1),
+    )
     warp: float = _setting(0.0, "strength of random distortions of training images; 0 for none", _NOT_NEGATIVE)
     ema: float = _setting(0.0, "decay per step of the averaged weights that are kept; 0 for none", _SHARE)
     select: Literal["last", "best"] = _setting("last", "which epoch's weights are kept, by validation data")
