@@ -20,6 +20,7 @@ from mmdgm.optimisation import Average, learning_rate
 from mmdgm.recipes import RECIPES, Recipe
 from mmdgm.runs import RunFolder
 from mmdgm.runtime import Runtime, choose_runtime, generator
+from mmdgm.trained import Trained
 from mmdgm.training import Trainer, build_model
 from tests.conftest import PLAIN, images, small, table
 
@@ -166,7 +167,7 @@ def test_it_learns() -> None:
     figures = trained.evaluate(images(300, seed=9))
     assert figures.error_percent is not None
     assert figures.error_percent < 2
-    untrained = api.Trained(build_model(recipe, split(data, "paper", 0).train, 0), data.classes)
+    untrained = Trained(build_model(recipe, split(data, "paper", 0).train, 0), data.classes)
     before = untrained.evaluate(images(300, seed=9)).bound_nats
     assert figures.bound_nats is not None
     assert before is not None
@@ -388,3 +389,13 @@ def test_runtime_is_what_was_asked_for_or_the_best_there_is() -> None:
         choose_runtime("cpu", "int8")
     with pytest.raises(InputError, match="device 'cuda:77' cannot be used here"):
         choose_runtime("cuda:77")
+
+
+def test_a_folder_named_like_a_data_set_does_not_take_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "digits").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert api.train(small(epochs=1), "digits", out=tmp_path / "run", runtime=PLAIN) is not None
+    assert RunFolder.open(tmp_path / "run").description["data"]["name"] == "digits"
+    assert api.evaluate_run(tmp_path / "run")["data"] == "digits"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from mmdgm.api import Trained as Trained
     from mmdgm.api import load_run as load_run
     from mmdgm.api import resume as resume
     from mmdgm.api import train as train
@@ -23,9 +22,10 @@ if TYPE_CHECKING:
     from mmdgm.errors import WorkError as WorkError
     from mmdgm.recipes import Recipe as Recipe
     from mmdgm.recipes import recipe_named as recipe_named
+    from mmdgm.trained import Trained as Trained
 
 _HOME = {
-    "Trained": "api",
+    "Trained": "trained",
     "load_run": "api",
     "resume": "api",
     "train": "api",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="mmdgm",
-    help="Max-margin deep generative models: train, evaluate, sample.",
+    help="Max-margin deep generative models: train, evaluate, impute, sample.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -39,6 +39,18 @@ MOST = 2**63 - 1
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else.")]
 Data = Annotated[str | None, typer.Option(help="Name of a data set, or a file or folder of yours.")]
 Label = Annotated[str | None, typer.Option(help="Label column of a table (default: label, y, class or target).")]
+Pattern = Annotated[
+    str | None, typer.Option(help="Holes: rect:12, rect:6x10@3,4, drop:0.8, half:left or mask:FILE (true: missing).")
+]
+Method = Annotated[
+    str | None,
+    typer.Option(help="chain, metropolis, importance or direct (default: direct if trained with holes, else chain)."),
+]
+Steps = Annotated[int, typer.Option(help="Steps of a chain, or draws.")]
+BurnIn = Annotated[int, typer.Option(help="First steps of a chain that count for nothing.")]
+Chains = Annotated[int, typer.Option(help="Chains for each row.")]
+Precision = Annotated[str | None, typer.Option(help="bf16 or float32 (default: bf16 if it is fast).")]
+Compile = Annotated[bool | None, typer.Option(help="Compile the step (default: if it repays).")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ... (default: the best there is).")]
 
 
@@ -191,8 +203,8 @@ def train(
     resume: Annotated[Path | None, typer.Option(help="Go on with this run folder.")] = None,
     init_from: Annotated[Path | None, typer.Option(help="Start with the recognition network of this run.")] = None,
     device: Device = None,
-    precision: Annotated[str | None, typer.Option(help="bf16 or float32 (default: bf16 if it is fast).")] = None,
-    compile: Annotated[bool | None, typer.Option(help="Compile the step (default: if it repays).")] = None,
+    precision: Precision = None,
+    compile: Compile = None,
     tensorboard: Annotated[
         bool, typer.Option(help="Write TensorBoard events beside the run folder, into FOLDER-tensorboard.")
     ] = False,
@@ -348,15 +360,19 @@ def evaluate(
     importance_samples: Annotated[int, typer.Option(help="K, samples for the likelihood; 0: none.")] = 0,
     seed: Annotated[int, typer.Option(min=0, max=MOST, help="Of the samples of z.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    pattern: Pattern = None,
+    method: Method = None,
+    steps: Steps = 100,
+    burn_in: BurnIn = 20,
+    chains: Chains = 2,
     out: Annotated[Path | None, typer.Option(help="Write the JSON into this file, too.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Error, bound, likelihood and calibration of a run, each with its protocol."""
-    from mmdgm.errors import unknown
-
-    parts: dict[str, SplitName] = {"train": "train", "valid": "valid", "test": "test"}
-    if part is not None and part not in parts:
-        raise unknown("--split", part, parts)
+    """Error, bound, likelihood and calibration of a run, each with its protocol; with --pattern, error with holes."""
+    if pattern is not None:
+        _measure_holes(run, pattern, _part(part), data, label, seed, out, None, as_json,
+                       (device, None, None), _imputer(method, steps, burn_in, chains))  # fmt: skip
+        return
     from mmdgm.api import evaluate_run
     from mmdgm.storage import check_target, to_bytes, write_atomically
 
@@ -364,7 +380,7 @@ def evaluate(
         check_target(out, "--out")
     found = evaluate_run(
         run,
-        None if part is None else parts[part],
+        _part(part),
         data,
         label,
         device,
@@ -378,6 +394,179 @@ def evaluate(
         _print_json(found)
     else:
         _print_evaluation(found)
+
+
+def _part(name: str | None) -> "SplitName | None":
+    """A part of the data by its name."""
+    from mmdgm.errors import unknown
+
+    parts: dict[str, SplitName] = {"train": "train", "valid": "valid", "test": "test"}
+    if name is not None and name not in parts:
+        raise unknown("--split", name, parts)
+    return None if name is None else parts[name]
+
+
+def _imputer(method: str | None, steps: int, burn_in: int, chains: int, copies: int = 0) -> dict[str, Any]:
+    """Settings of the `Imputer`; the method is the model's choice unless named."""
+    named = {} if method is None else {"method": method}
+    return {**named, "steps": steps, "burn_in": burn_in, "chains": chains, "copies": copies}
+
+
+def _measure_holes(
+    run: Path,
+    pattern: str,
+    part: "SplitName | None",
+    data: str | None,
+    label: str | None,
+    seed: int,
+    out: Path | None,
+    pictures: Path | None,
+    as_json: bool,
+    runtime: tuple[str | None, str | None, bool | None],
+    how: dict[str, Any],
+) -> None:
+    """Cut holes into known rows, fill them in, and show error and mean squared error."""
+    from mmdgm.data.missing import parse_pattern
+    from mmdgm.impute_run import evaluate_holes
+    from mmdgm.progress import ProgressBar
+    from mmdgm.runtime import choose_runtime, keep_freed_memory
+    from mmdgm.storage import check_target, to_bytes, write_atomically
+
+    parsed = parse_pattern(pattern)
+    if out is not None:
+        check_target(out, "--out")
+    keep_freed_memory()
+    with ProgressBar(f"imputing {pattern}") as bar:
+        found = evaluate_holes(
+            run, parsed, part, data, label, seed, pictures,
+            lambda operations: choose_runtime(*runtime, operations), bar.rows, **how,
+        )  # fmt: skip
+    if out is not None:
+        write_atomically(out, to_bytes(found))
+    if as_json:
+        _print_json(found)
+    else:
+        _print_holes(found)
+
+
+def _print_holes(found: dict[str, Any]) -> None:
+    protocol = found["protocol"]
+    print(f"{found['recipe']}, seed {found['seed']}, {found['examples']:,} rows ({protocol['split']})")
+    print(f"  {'holes':20} {found['pattern']}, {found['missing_percent']:.1f} % missing")
+    print(f"  {'method':20} {protocol['method']}, {protocol['chains']} x {protocol['steps']} steps")
+    for title, unit, main, others in (
+        ("mean squared error", "", "estimate", found["mse_by"]),
+        ("error", " %", "averaged", found["error_by"]),
+    ):
+        for name, value in others.items():
+            if value is not None:
+                text = f"{value:.4f}" if unit == "" else f"{value:.2f}"
+                print(f"  {title if name == main else '':20} {text}{unit} ({name.replace('_', ' ')})")
+    _print_mixing(found["r_hat_median"], found["draws_median"], found["not_mixed_percent"])
+    for picture in found["pictures"]:
+        print(f"  {'picture':20} {picture}")
+
+
+def _print_mixing(r_hat: float | None, draws: float | None, not_mixed_percent: float | None) -> None:
+    if r_hat is not None:
+        print(f"  {'R-hat':20} {r_hat:.3f} (median)")
+    if draws is not None:
+        print(f"  {'independent draws':20} {draws:.0f} (median)")
+    if not_mixed_percent:
+        say(f"warning: the chains of {not_mixed_percent:.1f} % of the rows have not mixed (R-hat above 1.1); use more "
+            "--steps, or --method importance")  # fmt: skip
+
+
+@app.command()
+def impute(
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    pattern: Pattern = None,
+    source: Annotated[
+        Path | None, typer.Option("--input", help="A .npz, .csv or .parquet file of yours, with holes to fill.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The file to write: filled in, as --input; with --pattern the figures as JSON.")
+    ] = None,
+    mask: Annotated[
+        Path | None, typer.Option(help="Holes of an --input of arrays: .npy or .npz, true: missing.")
+    ] = None,
+    copies: Annotated[int, typer.Option(help="Completed copies beside --out, for multiple imputation.")] = 0,
+    method: Method = None,
+    steps: Steps = 100,
+    burn_in: BurnIn = 20,
+    chains: Chains = 2,
+    part: Annotated[
+        str | None, typer.Option("--split", help="With --pattern: valid or test, of the run's own data.")
+    ] = None,
+    data: Data = None,
+    label: Label = None,
+    seed: Annotated[int, typer.Option(min=0, max=MOST, help="Of holes and chains.")] = 0,
+    device: Device = None,
+    precision: Precision = None,
+    compile: Compile = None,
+    as_json: Json = False,
+) -> None:
+    """Fill in holes: those of a file of yours (--input), or some cut into known rows, to measure (--pattern)."""
+    if (pattern is None) == (source is None):
+        raise InputError("impute needs --pattern, to measure, or --input and --out, to fill a file of yours.")
+    how = _imputer(method, steps, burn_in, chains, copies)
+    runtime = (device, precision, compile)
+    if pattern is not None:
+        if mask is not None or copies:
+            raise InputError("--mask and --copies go with --input; for a mask of known rows use --pattern mask:FILE.")
+        _measure_holes(run, pattern, _part(part), data, label, seed, out, run, as_json, runtime, how)
+        return
+    assert source is not None
+    if out is None:
+        raise InputError("--input needs --out, the file to write.")
+    if part is not None or data is not None:
+        raise InputError("--split and --data go with --pattern; --input fills every row of its file.")
+    _fill_file(run, source, out, mask, label, seed, as_json, runtime, how)
+
+
+def _fill_file(
+    run: Path,
+    source: Path,
+    out: Path,
+    mask: Path | None,
+    label: str | None,
+    seed: int,
+    as_json: bool,
+    runtime: tuple[str | None, str | None, bool | None],
+    how: dict[str, Any],
+) -> None:
+    import numpy as np
+
+    from mmdgm.impute_run import fill_from_file
+    from mmdgm.progress import ProgressBar
+    from mmdgm.runtime import choose_runtime
+
+    with ProgressBar(f"imputing {source.name}") as bar:
+        found, files = fill_from_file(
+            run, source, out, mask, label, seed,
+            lambda operations: choose_runtime(*runtime, operations), bar.rows, **how,
+        )  # fmt: skip
+    missing = found.spread > 0
+    hats, draws = found.r_hat[~np.isnan(found.r_hat)], found.draws[~np.isnan(found.draws)]
+    told: dict[str, Any] = {
+        "run": str(run),
+        "input": str(source),
+        "files": [str(file) for file in files],
+        "rows": len(found.x),
+        "filled": int(missing.sum()),
+        "spread_mean": float(found.spread[missing].mean()) if missing.any() else None,
+        "r_hat_median": float(np.median(hats)) if len(hats) else None,
+        "draws_median": float(np.median(draws)) if len(draws) else None,
+        "not_mixed_percent": found.not_mixed_percent,
+        "seed": seed,
+    }
+    if as_json:
+        _print_json(told)
+        return
+    print(f"{told['filled']:,} values filled in, in {told['rows']:,} rows")
+    _print_mixing(told["r_hat_median"], told["draws_median"], told["not_mixed_percent"])
+    for file in files:
+        print(f"  {'file':20} {file}")
 
 
 def _print_evaluation(found: dict[str, Any]) -> None:

@@ -108,8 +108,12 @@ def impute(
     seed: int = 0,
     runtime: Runtime = PLAIN,
     on_progress: Callable[[int, int], None] = lambda _done, _of: None,
+    watch: Callable[[Tensor], None] = lambda _: None,
 ) -> Imputation:
-    """Fill in what is not observed of the rows; the same seed gives the same answer."""
+    """Fill in what is not observed of the rows; the same seed gives the same answer.
+
+    `watch` is shown the rows before the first step and after each, contrast given back.
+    """
     if model.generative is None:
         raise InputError(f"recipe '{model.recipe.name}' has no generative network (bound=false): it cannot impute.")
     model.eval()
@@ -121,14 +125,19 @@ def impute(
         part = rows.between(start, min(start + size, len(rows.x)))
         key = generator(rows.x.device, seed, "impute", number)
         with runtime.autocast(), drawing(key):
-            whole = _fill_part(model, _padded(part, size) if compiled else part, how, advance, key)
+            whole = _fill_part(model, _padded(part, size) if compiled else part, how, advance, key, watch)
         parts.append(_first(whole, len(part.x)))
         on_progress(start + len(part.x), len(rows.x))
     return _joined(parts)
 
 
 def _fill_part(
-    model: MaxMarginDGM, part: Batch, how: Imputer, advance: Callable[..., tuple[Draw, Sums]], key: torch.Generator
+    model: MaxMarginDGM,
+    part: Batch,
+    how: Imputer,
+    advance: Callable[..., tuple[Draw, Sums]],
+    key: torch.Generator,
+    watch: Callable[[Tensor], None],
 ) -> Imputation:
     """All steps of all chains for some rows."""
     raw = values(part.x)
@@ -141,6 +150,11 @@ def _fill_part(
     sums = _nothing(x_o, model.classifier.linear.out_features)
     chosen = _Copies(how, n, key)
     traces: list[Tensor] = []
+
+    def in_own_units(filled: Tensor) -> Tensor:
+        return torch.where(observed, raw, contrast.undo(filled))
+
+    watch(in_own_units(x[:n]))
     for step in range(how.steps):
         keep = step >= how.burn_in or not how.walks
         eps = model.latents.noise((1, len(x_o), K), key)
@@ -151,10 +165,7 @@ def _fill_part(
             chosen.consider(draw)
         if keep and how.walks:
             traces.append(_quantities(draw, seen))
-
-    def in_own_units(filled: Tensor) -> Tensor:
-        return torch.where(observed, raw, contrast.undo(filled))
-
+        watch(in_own_units(x[:n]))
     mean, variance, scores, draws = _combined(sums, how.chains)
     hatted = torch.full((n,), math.nan, device=x.device)
     if how.walks:

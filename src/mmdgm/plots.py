@@ -2,6 +2,7 @@
 
 import io
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,23 @@ _INCHES = 0.55
 
 def grid(images: NDArray[np.float32], title: str, columns: int | None = None) -> bytes:
     """Images (N, H, W) or (N, H, W, 3) with values in [0, 1], row by row, with a caption."""
+    columns = columns or math.ceil(math.sqrt(len(images)))
+    rows = math.ceil(len(images) / columns)
+    figure = _figure(max(3.0, columns * _INCHES), max(1.5, rows * _INCHES) + 0.4)
+    axes = figure.add_subplot()
+    axes.imshow(_sheet(images, columns).clip(0, 1), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    axes.set_title(_wrapped(title, 15 * columns * _INCHES), fontsize=9)
+    axes.axis("off")
+    return _png(figure)
+
+
+def _wrapped(title: str, characters: float) -> str:
+    return "\n".join(textwrap.wrap(title, max(40, int(characters))))
+
+
+def _sheet(images: NDArray[np.float32], columns: int) -> NDArray[np.float32]:
+    """Images in rows of so many, with white lines between them."""
     n, height, width = images.shape[:3]
-    columns = columns or math.ceil(math.sqrt(n))
     rows = math.ceil(n / columns)
     channels = images.shape[3:] if images.shape[3:] != (1,) else ()
     sheet = np.ones((rows * (height + 1) + 1, columns * (width + 1) + 1, *channels), dtype=np.float32)
@@ -25,12 +41,7 @@ def grid(images: NDArray[np.float32], title: str, columns: int | None = None) ->
         row, column = divmod(i, columns)
         top, left = row * (height + 1) + 1, column * (width + 1) + 1
         sheet[top : top + height, left : left + width] = image
-    figure = _figure(max(3.0, columns * _INCHES), max(1.5, rows * _INCHES) + 0.4)
-    axes = figure.add_subplot()
-    axes.imshow(sheet.clip(0, 1), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-    axes.set_title(title, fontsize=9)
-    axes.axis("off")
-    return _png(figure)
+    return sheet
 
 
 def filters(weights: NDArray[np.float32], title: str) -> bytes:
@@ -61,6 +72,56 @@ def pairs(originals: NDArray[np.float32], copies: NDArray[np.float32], title: st
     for start in range(0, usable, columns):
         strips += [originals[start : start + columns], copies[start : start + columns]]
     return grid(np.concatenate(strips), title, columns)
+
+
+def film_strip(columns: Sequence[NDArray[np.float32]], labels: Sequence[str], title: str) -> bytes:
+    """The same images side by side at different times, one row an image, one labelled column a time."""
+    figure = _figure(max(3.0, len(columns) * 0.7), max(1.5, len(columns[0]) * 0.7) + 0.6)
+    axes = figure.subplots(1, len(columns))
+    for ax, images, label in zip(axes, columns, labels, strict=True):
+        ax.imshow(_sheet(images, 1), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        ax.set_title(label, fontsize=8)
+        ax.axis("off")
+    figure.suptitle(title, fontsize=9)
+    return _png(figure)
+
+
+def animation(frames: Sequence[NDArray[np.float32]], scale: int = 3, milliseconds: int = 120) -> bytes:
+    """The images of every frame side by side, as an endless GIF; the last frame stays for two seconds."""
+    from PIL import Image
+
+    pictures = []
+    for images in frames:
+        sheet = (_sheet(images, len(images)).clip(0, 1) * 255).round().astype(np.uint8)
+        pictures.append(Image.fromarray(sheet.repeat(scale, axis=0).repeat(scale, axis=1)))
+    buffer = io.BytesIO()
+    times = [milliseconds] * (len(pictures) - 1) + [2000]
+    pictures[0].save(buffer, format="GIF", save_all=True, append_images=pictures[1:], duration=times, loop=0)
+    return buffer.getvalue()
+
+
+def histograms(
+    columns: Sequence[Any], truth: NDArray[np.float32], filled: NDArray[np.float32], mask: NDArray[np.bool_], title: str
+) -> bytes:
+    """For every column of a table, what was hidden and what was filled in."""
+    across = min(4, len(columns))
+    down = math.ceil(len(columns) / across)
+    figure = _figure(3 * across, 2.2 * down + 0.4)
+    for i, column in enumerate(columns):
+        axes = figure.add_subplot(down, across, i + 1)
+        hidden = truth[mask[:, i], i]
+        hidden, guess = hidden[~np.isnan(hidden)], filled[mask[:, i], i]
+        levels = len(column.levels) if column.kind == "categorical" else 2
+        bins = np.arange(levels + 1) - 0.5
+        if column.kind == "real":
+            bins = np.histogram_bin_edges(np.concatenate([hidden, guess]), 20)
+        axes.hist([hidden, guess], bins=list(bins), label=["hidden", "filled in"])
+        axes.set_title(column.name, fontsize=8)
+        axes.tick_params(labelsize=7)
+        if not i:
+            axes.legend(fontsize=7)
+    figure.suptitle(title, fontsize=9)
+    return _png(figure)
 
 
 def learning_curves(metrics: Sequence[dict[str, Any]], title: str) -> bytes:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ _LIVE_SECONDS = 0.1
 
 
 class ProgressBar:
-    """Shows epoch, loss terms, validation figures and the time left."""
+    """Shows what is done, what came of it so far, and the time left."""
 
     def __init__(self, title: str, quiet: bool = False) -> None:
         from rich.console import Console
@@ -37,28 +38,24 @@ class ProgressBar:
         self._bar.stop()
 
     def __call__(self, progress: "Progress") -> None:
-        """Show where the run is, if the last time was long enough ago."""
+        """Show where a training run is: epoch, terms of the objective, validation figures."""
+        self._show((progress.epoch + progress.step / progress.steps) / progress.epochs, lambda: _describe(progress))
+
+    def rows(self, done: int, of: int) -> None:
+        """Show how many rows are done."""
+        self._show(done / of, lambda: f"{done:,} of {of:,} rows")
+
+    def _show(self, done: float, describe: Callable[[], str]) -> None:
+        """One line or one move of the bar, if the last time was long enough ago or the work is done."""
         now = time.monotonic()
-        last = progress.epoch + 1 == progress.epochs and progress.step == progress.steps
-        if self._quiet or (now - self._shown < (_LIVE_SECONDS if self._live else _PLAIN_SECONDS) and not last):
+        if self._quiet or (now - self._shown < (_LIVE_SECONDS if self._live else _PLAIN_SECONDS) and done < 1):
             return
         self._shown = now
-        done = (progress.epoch + progress.step / progress.steps) / progress.epochs
-        text = self._describe(progress, done, now)
+        text = f"{describe()}  {self._time_left(done, now)} left"
         if self._live:
             self._bar.update(self._task, completed=done, description=text)
         else:
             print(f"{self._title} {100 * done:3.0f} % {text}", file=sys.stderr, flush=True)
-
-    def _describe(self, progress: "Progress", done: float, now: float) -> str:
-        terms = progress.terms
-        text = f"epoch {progress.epoch + 1}/{progress.epochs}  D {terms.distortion:.1f}  R {terms.rate:.1f}"
-        text += f"  H {terms.hinge:.3f}"
-        if "valid_error_percent" in progress.validation:
-            text += f"  error {progress.validation['valid_error_percent']:.2f} %"
-        if "valid_bound_nats" in progress.validation:
-            text += f"  bound {progress.validation['valid_bound_nats']:.2f}"
-        return f"{text}  {self._time_left(done, now)} left"
 
     def _time_left(self, done: float, now: float) -> str:
         if self._first is None or done <= self._first[0]:
@@ -67,3 +64,14 @@ class ProgressBar:
         share, began = self._first
         seconds = round((now - began) * (1 - done) / (done - share))
         return f"{seconds // 60}:{seconds % 60:02d}"
+
+
+def _describe(progress: "Progress") -> str:
+    terms = progress.terms
+    text = f"epoch {progress.epoch + 1}/{progress.epochs}  D {terms.distortion:.1f}  R {terms.rate:.1f}"
+    text += f"  H {terms.hinge:.3f}"
+    if "valid_error_percent" in progress.validation:
+        text += f"  error {progress.validation['valid_error_percent']:.2f} %"
+    if "valid_bound_nats" in progress.validation:
+        text += f"  bound {progress.validation['valid_bound_nats']:.2f}"
+    return text

@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from mmdgm.data.dataset import Dataset
+from mmdgm.data.dataset import Dataset, Schema
 
 
 class Batch(NamedTuple):
@@ -42,6 +43,19 @@ def resident(dataset: Dataset, device: torch.device) -> Batch:
         return Batch(torch.from_numpy(np.ascontiguousarray(x)).to(device), observed, y)
     filled = torch.from_numpy(np.where(holes, np.float32(0), x))
     return Batch(filled.to(device), torch.from_numpy(~holes).to(device), y)
+
+
+def hidden(rows: Batch, mask: NDArray[np.bool_], schema: Schema) -> Batch:
+    """The rows without what a mask (true where missing, one column for each value of the user's) takes away."""
+    observed = rows.observed & ~torch.from_numpy(encoded_mask(mask, schema)).to(rows.x.device)
+    return rows._replace(x=rows.x * observed, observed=observed)
+
+
+def encoded_mask(mask: NDArray[np.bool_], schema: Schema) -> NDArray[np.bool_]:
+    """A mask of a row's values as one of what the networks see: a category is missing whole."""
+    if schema.image_shape is not None:
+        return np.ascontiguousarray(mask)
+    return mask.repeat([column.width for column in schema.columns], axis=1)
 
 
 def values(x: Tensor) -> Tensor:

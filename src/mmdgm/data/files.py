@@ -98,7 +98,19 @@ def _number_column(name: str, values: NDArray[Any]) -> Column:
     return Column(name, "binary" if len(seen) and np.isin(seen, (0, 1)).all() else "real")
 
 
+def is_hole(cell: str) -> bool:
+    """Whether a cell of a CSV table says that its value is missing."""
+    return cell.strip().lower() in _HOLES
+
+
 def _csv(path: Path, label: str | None) -> Dataset:
+    names, body = read_csv(path)
+    columns = [[None if is_hole(cell) else cell.strip() for cell in c] for c in zip(*body, strict=True)]
+    return _table(path, names, columns, label)
+
+
+def read_csv(path: Path) -> tuple[list[str], list[list[str]]]:
+    """The names of the columns, and every row's cells as they stand."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = [row for row in csv.reader(file) if row]
@@ -110,10 +122,7 @@ def _csv(path: Path, label: str | None) -> Dataset:
     for number, row in enumerate(body, start=2):
         if len(row) != len(names):
             raise InputError(f"'{path}', line {number}: {len(row)} cells, but the table has {len(names)} columns.")
-    columns = [
-        [None if cell.strip().lower() in _HOLES else cell.strip() for cell in c] for c in zip(*body, strict=True)
-    ]
-    return _table(path, names, columns, label)
+    return names, body
 
 
 def _parquet(path: Path, label: str | None) -> Dataset:

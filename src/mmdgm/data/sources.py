@@ -82,6 +82,11 @@ SOURCES = {
 }
 
 
+def remembered_as(name_or_path: str) -> str:
+    """What finds the same data again from another folder: a name as it is, a path in full."""
+    return name_or_path if name_or_path in SOURCES else str(Path(name_or_path).resolve())
+
+
 def load(name_or_path: str, label: str | None = None, say: Say = lambda _: None) -> Dataset:
     """A data set by its name, or from a file or folder of the user's (see `mmdgm.data.files`)."""
     if name_or_path in SOURCES:
