@@ -54,7 +54,9 @@ def test_help_is_there_at_once() -> None:
     began = time.monotonic()
     done = mmdgm("--help")
     assert done.returncode == 0
-    assert all(command in done.stdout for command in ("train", "evaluate", "sample", "data", "recipes", "bench"))
+    assert all(
+        command in done.stdout for command in ("train", "evaluate", "impute", "sample", "data", "recipes", "bench")
+    )
     assert time.monotonic() - began < 5
     loaded = subprocess.run(
         [sys.executable, "-c", "import mmdgm.cli, sys; print('torch' in sys.modules, 'numpy' in sys.modules)"],
@@ -94,6 +96,35 @@ def test_evaluate(folder: Path) -> None:
     assert (other.returncode, "are none of the run's" in other.stderr) == (2, True)
     every = mmdgm("evaluate", folder / "run", "--data", folder / "data.npz", "--json")
     assert json.loads(every.stdout)["examples"] == 200
+
+
+def test_impute_measures_and_fills(folder: Path) -> None:
+    figures = folder / "holes.json"
+    few = ("--steps", 8, "--json")
+    done = mmdgm("impute", folder / "run", "--pattern", "rect:2", "--split", "valid", "--out", figures, *few)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert json.loads(figures.read_text()) == found
+    assert {"pattern", "mse", "error_percent", "recipe", "seed", "data_sha256", "protocol"} <= set(found)
+    assert found["protocol"]["burn_in"] == 1
+    assert all(Path(picture).is_file() for picture in found["pictures"])
+    again = mmdgm("evaluate", folder / "run", "--pattern", "rect:2", "--split", "valid", *few)
+    assert json.loads(again.stdout)["mse"] == found["mse"]
+    x = images(6).x / 255
+    x[:, 2:4] = np.nan
+    np.savez(folder / "holes.npz", x=x)
+    done = mmdgm("impute", folder / "run", "--input", folder / "holes.npz", "--out", folder / "whole.npz", *few)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    whole = np.load(folder / "whole.npz")["x"]
+    assert told["filled"] == np.isnan(x).sum()
+    assert np.isfinite(whole).all()
+    assert np.array_equal(whole[~np.isnan(x)], x[~np.isnan(x)])
+    assert "values filled in" in mmdgm(
+        "impute", folder / "run", "--input", folder / "holes.npz", "--out", folder / "b.npz", "--steps", 5
+    ).stdout  # fmt: skip
+    both = mmdgm("impute", folder / "run", "--input", folder / "holes.npz", "--out", folder / "holes.npz")
+    assert (both.returncode, "another file than --input" in both.stderr) == (2, True)
 
 
 def test_sample(folder: Path) -> None:
@@ -179,6 +210,15 @@ BAD = {
     "bad precision": (("train", "mmva-mnist", "--data", "digits", "--precision", "int8"), "bf16 or float32"),
     "bad device": (("train", "mmva-mnist", "--data", "digits", "--device", "tpu"), "cannot be used here"),
     "no run": (("evaluate", "nowhere"), "is no run folder"),
+    "nothing to impute": (("impute", "nowhere"), "needs --pattern, to measure, or --input and --out"),
+    "impute without out": (("impute", "nowhere", "--input", "x.npz"), "--input needs --out"),
+    "bad pattern": (("impute", "nowhere", "--pattern", "rect:x"), "--pattern must be rect:SIZE"),
+    "copies of known rows": (("impute", "nowhere", "--pattern", "drop:.5", "--copies", "3"), "go with --input"),
+    "split of a file": (
+        ("impute", "nowhere", "--input", "x.npz", "--out", "y.npz", "--split", "test"),
+        "go with --pattern",
+    ),
+    "bench what cannot impute": (("bench", "impute", "--recipe", "cnn-mnist"), "has a generative network"),
     "unknown split": (("evaluate", "nowhere", "--split", "tets"), "did you mean 'test'"),
     "unknown command": (("trian",), "train"),
     "unknown get": (("data", "get", "mnits"), "did you mean 'mnist'"),

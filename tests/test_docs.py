@@ -15,10 +15,10 @@ from mmdgm.latents import LATENTS
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    "errors", "storage", "recipes", "data", "runtime", "networks", "convolution", "latents", "likelihoods", "model",
-    "objective", "gradients",
-    "adversary", "augmentation", "optimisation", "evaluation", "runs", "training", "sampling", "plots", "progress",
-    "api", "plain_loop", "bench", "experiments", "cli",
+    "errors", "storage", "recipes", "data", "runtime", "networks", "convolution", "latents", "likelihoods", "holes",
+    "model", "operations", "objective", "gradients", "adversary", "augmentation", "optimisation", "evaluation",
+    "diagnostics", "transitions", "imputation", "evaluation_holes", "filling", "runs", "training", "sampling", "plots",
+    "progress", "trained", "api", "impute_run", "plain_loop", "bench", "bench_imputation", "experiments", "cli",
 )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from mmdgm.recipes import Recipe, changed, recipe_named
 from mmdgm.runtime import Runtime, choose_runtime, keep_freed_memory, machine, versions
 from mmdgm.training import Trainer
 
-_ROUNDS = 5
+ROUNDS = 5
 
 
 def bench_training(
@@ -32,7 +32,7 @@ def bench_training(
     keep_freed_memory()
     runtime = choose_runtime(device, compile=True)
     recipe = _plain_recipe(changed(recipe_named(name), [f"batch_size={batch_size}"]))
-    data = _made_up(recipe, 20 * batch_size)
+    data = made_up(recipe, 20 * batch_size)
     trainer = Trainer(recipe, Splits(data, data.take(slice(0, 0)), data.take(slice(0, 0))), 0, runtime)
     say("compiling and warming up")
     order = torch.randperm(trainer.N).to(trainer.data.x.device)
@@ -44,15 +44,15 @@ def bench_training(
 
     height, width, *channels = data.schema.image_shape or (1, 1)
     plain = PlainLoop(recipe, data, (channels[0] if channels else 1, height, width), runtime.torch_device)
-    ceiling: Callable[[], int] = _Convolution(runtime) if recipe.convolutions else _Product(runtime)
+    ceiling: Callable[[], int] = Convolution(runtime) if recipe.convolutions else Product(runtime)
     tasks: dict[str, Callable[[], int]] = {"ours": ours, "plain": plain.step, "ceiling": ceiling}
     rates: dict[str, list[float]] = {key: [] for key in tasks}
     for task in tasks.values():
-        _rate(task, 2.0, runtime)
-    for number in range(_ROUNDS):
-        say(f"round {number + 1} of {_ROUNDS}")
+        rate(task, 2.0, runtime)
+    for number in range(ROUNDS):
+        say(f"round {number + 1} of {ROUNDS}")
         for key, task in tasks.items():
-            rates[key].append(_rate(task, seconds / _ROUNDS, runtime))
+            rates[key].append(rate(task, seconds / ROUNDS, runtime))
     layers = count_layers(trainer.state.model)
     found = _report(recipe, layers, runtime, {key: statistics.median(r) for key, r in rates.items()})
     if recipe.convolutions:
@@ -112,8 +112,8 @@ def _time_layer(layer: CountedLayer, batch_size: int, runtime: Runtime) -> dict[
         x.grad = None
         return 1
 
-    _rate(task, 0.1, runtime)
-    milliseconds = 1e3 / _rate(task, 0.5, runtime)
+    rate(task, 0.1, runtime)
+    milliseconds = 1e3 / rate(task, 0.5, runtime)
     return {
         "layer": layer.name,
         "milliseconds": round(milliseconds, 3),
@@ -121,7 +121,7 @@ def _time_layer(layer: CountedLayer, batch_size: int, runtime: Runtime) -> dict[
     }
 
 
-def _rate(task: Callable[[], int], seconds: float, runtime: Runtime) -> float:
+def rate(task: Callable[[], int], seconds: float, runtime: Runtime) -> float:
     """What `task` returns, per second."""
     done, began = 0, time.perf_counter()
     while time.perf_counter() - began < seconds:
@@ -131,7 +131,7 @@ def _rate(task: Callable[[], int], seconds: float, runtime: Runtime) -> float:
     return done / (time.perf_counter() - began)
 
 
-def _made_up(recipe: Recipe, rows: int) -> Dataset:
+def made_up(recipe: Recipe, rows: int) -> Dataset:
     """Rows of MNIST's or SVHN's shape; speed does not depend on what they show."""
     rng = np.random.default_rng(0)
     shape = (32, 32, 3) if recipe.data.startswith("svhn") else (28, 28)
@@ -139,7 +139,7 @@ def _made_up(recipe: Recipe, rows: int) -> Dataset:
     return Dataset("made up", x, rng.integers(0, 10, rows), tuple("0123456789"), Schema(image_shape=shape))
 
 
-class _Product:
+class Product:
     """A large square matrix product in the precision of training."""
 
     def __init__(self, runtime: Runtime) -> None:
@@ -155,7 +155,7 @@ class _Product:
         return 2 * len(self.a) ** 3
 
 
-class _Convolution:
+class Convolution:
     """A 3 x 3 convolution from 64 to 64 channels in the precision of training, channels last."""
 
     def __init__(self, runtime: Runtime) -> None:

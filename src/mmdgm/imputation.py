@@ -13,6 +13,7 @@ The estimate of a missing entry is its mean over steps and chains, which has the
 standard deviation of p(x_m | x_o): that of E[x_m | z] over the draws of z, and that of p(x_m | z) itself.
 """
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,8 +66,11 @@ class Imputer:
 
     @staticmethod
     def for_model(model: MaxMarginDGM, **changes: Any) -> "Imputer":
-        """The method that suits a model: direct for one that was trained with holes, else the chain."""
-        return Imputer(**{"method": "direct" if model.recipe.holes else "chain", **changes})
+        """What suits a model: direct for one that was trained with holes, else the chain; a fifth of it burns in."""
+        how = {"method": "direct" if model.recipe.holes else "chain", **changes}
+        if how["method"] == "direct":
+            how = {"steps": 25, "chains": 1, **how}
+        return Imputer(**{"burn_in": how.get("steps", Imputer.steps) // 5, **how})
 
 
 class Imputation(NamedTuple):
@@ -108,7 +112,7 @@ def impute(
     seed: int = 0,
     runtime: Runtime = PLAIN,
     on_progress: Callable[[int, int], None] = lambda _done, _of: None,
-    watch: Callable[[Tensor], None] = lambda _: None,
+    watch: Callable[[Tensor], None] | None = None,
 ) -> Imputation:
     """Fill in what is not observed of the rows; the same seed gives the same answer.
 
@@ -117,6 +121,7 @@ def impute(
     if model.generative is None:
         raise InputError(f"recipe '{model.recipe.name}' has no generative network (bound=false): it cannot impute.")
     model.eval()
+    model = _rounded(model, runtime)
     compiled = runtime.compile and how.method != "metropolis"  # which draws inside its step
     advance = torch.compile(_advance, dynamic=False) if compiled else _advance
     size = max(1, _ROWS // how.chains)
@@ -135,9 +140,9 @@ def _fill_part(
     model: MaxMarginDGM,
     part: Batch,
     how: Imputer,
-    advance: Callable[..., tuple[Draw, Sums]],
+    advance: Callable[..., "_Advanced"],
     key: torch.Generator,
-    watch: Callable[[Tensor], None],
+    watch: Callable[[Tensor], None] | None,
 ) -> Imputation:
     """All steps of all chains for some rows."""
     raw = values(part.x)
@@ -154,18 +159,22 @@ def _fill_part(
     def in_own_units(filled: Tensor) -> Tensor:
         return torch.where(observed, raw, contrast.undo(filled))
 
-    watch(in_own_units(x[:n]))
+    def show() -> None:
+        if watch is not None:
+            watch(in_own_units(x[:n]))
+
+    show()
     for step in range(how.steps):
         keep = step >= how.burn_in or not how.walks
         eps = model.latents.noise((1, len(x_o), K), key)
         before = Before(x_o, seen, x, z, eps)
-        draw, sums = advance(model, how.method, before, sums, torch.tensor(float(keep), device=x.device))
+        draw, sums, quantities = advance(model, how.method, before, sums, torch.tensor(float(keep), device=x.device))
         x, z = draw.x, draw.z if how.method == "metropolis" else None
         if keep:
             chosen.consider(draw)
         if keep and how.walks:
-            traces.append(_quantities(draw, seen))
-        watch(in_own_units(x[:n]))
+            traces.append(quantities)
+        show()
     mean, variance, scores, draws = _combined(sums, how.chains)
     hatted = torch.full((n,), math.nan, device=x.device)
     if how.walks:
@@ -183,7 +192,15 @@ def _fill_part(
     )
 
 
-def _advance(model: MaxMarginDGM, method: Method, before: Before, sums: Sums, keep: Tensor) -> tuple[Draw, Sums]:
+class _Advanced(NamedTuple):
+    """What a step gives, the sums with it, and what the diagnostics look at (see `_quantities`)."""
+
+    draw: Draw
+    sums: Sums
+    quantities: Tensor
+
+
+def _advance(model: MaxMarginDGM, method: Method, before: Before, sums: Sums, keep: Tensor) -> _Advanced:
     """One step, and the sums with it if it is kept (keep = 1)."""
     draw = TRANSITIONS[method](model, before)
     top = torch.maximum(sums.top, draw.log_weight)
@@ -196,7 +213,7 @@ def _advance(model: MaxMarginDGM, method: Method, before: Before, sums: Sums, ke
         old * sums.square + new * (draw.mean.square() + draw.variance),
         old * sums.scores + new * draw.scores,
     )
-    return draw, added
+    return _Advanced(draw, added, _quantities(draw, before.observed))
 
 
 class _Copies:
@@ -274,6 +291,17 @@ def _noise(model: MaxMarginDGM, like: Tensor, key: torch.Generator) -> Tensor:
     ]
     kinds = [column.kind for column in model.schema.columns]
     return torch.cat([p.softmax(-1) if k == "categorical" else p for p, k in zip(parts, kinds, strict=True)], dim=1)
+
+
+def _rounded(model: MaxMarginDGM, runtime: Runtime) -> MaxMarginDGM:
+    """The model with matrices in the precision of the products, to which autocast would round them at every step."""
+    if runtime.precision == "float32":
+        return model
+    made = copy.deepcopy(model)
+    for part in made.modules():
+        if isinstance(part, torch.nn.Linear):
+            part.weight.data = part.weight.data.bfloat16()
+    return made
 
 
 def _padded(part: Batch, size: int) -> Batch:

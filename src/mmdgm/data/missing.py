@@ -111,7 +111,7 @@ def image_size(schema: Schema, text: str) -> tuple[int, int]:
 def _for_all(image: Mask, rows: int, schema: Schema) -> Mask:
     """One image's mask for all rows and channels."""
     channels = schema.width // image.size
-    return np.broadcast_to(image.reshape(-1).repeat(channels), (rows, schema.width))
+    return np.broadcast_to(image.reshape(-1).repeat(channels), (rows, schema.width)).copy()
 
 
 def load_mask(path: Path) -> Mask:
@@ -124,6 +124,8 @@ def load_mask(path: Path) -> Mask:
                     f"'{path}' must hold an array 'mask'; it holds {', '.join(stored.files) or 'nothing'}."
                 )
             stored = stored["mask"]
+    except InputError:
+        raise
     except FileNotFoundError:
         raise InputError(f"the mask file '{path}' does not exist.") from None
     except (ValueError, OSError, zipfile.BadZipFile, EOFError):
@@ -141,7 +143,7 @@ def fitted_mask(mask: Mask, rows: int, schema: Schema, what: str) -> Mask:
     for own in {row, row[:2], (width,)}:
         if mask.shape in (own, (rows, *own)):
             by_row = mask.reshape(-1, int(np.prod(own)))
-            return np.broadcast_to(by_row.repeat(width // by_row.shape[1], axis=1), (rows, width))
+            return np.broadcast_to(by_row.repeat(width // by_row.shape[1], axis=1), (rows, width)).copy()
     raise InputError(
         f"{what}: the mask must have the shape {row} of one row or {(rows, *row)} of all; it has {mask.shape}."
     )

@@ -1,0 +1,5 @@
+"""python -m mmdgm.cli."""
+
+from mmdgm.cli import main
+
+main()
