@@ -184,6 +184,17 @@ def test_measuring_draws_a_strip_and_an_animation(folder: Path, tmp_path: Path) 
     assert "pictures" in found
 
 
+def test_others_fill_the_same_holes(folder: Path) -> None:
+    """Scikit-learn's mean is the training mean, whose error needs no imputer."""
+    found = evaluate_holes(folder / "table", parse_pattern("drop:0.4"), "valid", compared=15, **QUICK)
+    by = {one["imputer"]: one for one in found["compared"]}
+    assert list(by) == ["mmdgm", "mean", "10 nearest neighbours", "iterative"]
+    assert all(one["rows"] == 15 and one["mse"] > 0 for one in by.values())
+    everything = evaluate_holes(folder / "table", parse_pattern("drop:0.4"), "valid", compared=10_000, **QUICK)
+    assert everything["compared"][0]["mse"] == pytest.approx(everything["mse"], rel=1e-6)
+    assert everything["compared"][1]["mse"] == pytest.approx(everything["mse_by"]["means"], rel=1e-6)
+
+
 def test_measuring_on_a_table_draws_histograms(folder: Path, tmp_path: Path) -> None:
     found = evaluate_holes(folder / "table", parse_pattern("drop:0.5"), "valid", pictures=tmp_path, **QUICK)
     assert [Path(picture).suffix for picture in found["pictures"]] == [".png"]

@@ -1,4 +1,4 @@
-"""Small parts: layers, recipes, distortions, tables."""
+"""Small parts: layers, recipes, distortions."""
 
 from dataclasses import replace
 
@@ -10,7 +10,6 @@ from torch import nn
 from mmdgm.augmentation import warp
 from mmdgm.data.batches import resident
 from mmdgm.errors import InputError
-from mmdgm.experiments.results import Row, short_table
 from mmdgm.networks import MLP, BatchNorm, Linear
 from mmdgm.recipes import RECIPES, Recipe, changed, recipe_named
 from mmdgm.runtime import generator
@@ -108,24 +107,6 @@ def test_a_distortion_needs_whole_images() -> None:
     x[3, 2, 1] = np.nan
     with pytest.raises(InputError, match="without holes"):
         build_model(small(warp=1.0), replace(data, x=x), 0)
-
-
-def test_a_result_row_has_mean_spread_and_every_seed() -> None:
-    def one(seed: int, error: float | None) -> dict[str, object]:
-        machine = {"accelerator": None, "threads": 2}
-        return {
-            "seed": seed,
-            "error_percent": error,
-            "bound_nats": -90.0 - seed,
-            "training_seconds": 60.0,
-            "machine": machine,
-        }
-
-    row = Row("r", (one(0, 0.8), one(1, 1.0)))
-    assert row.figure("error_percent") == "0.90 ± 0.14"
-    assert row.each("error_percent") == "0.80, 1.00"
-    assert "| -90.50 ± 0.71 | 0, 1 | 1.0 (2 CPU cores) |" in short_table([row])
-    assert Row("r", (one(0, None),)).figure("error_percent") == "-"
 
 
 def test_a_constant_text_column_is_no_error(tmp_path) -> None:  # type: ignore[no-untyped-def]

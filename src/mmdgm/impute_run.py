@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mmdgm import plots
 from mmdgm.api import load_run, provenance, rows_to_look_at, run_splits
@@ -22,6 +23,7 @@ from mmdgm.evaluation_holes import HoleFigures, evaluate_with_holes
 from mmdgm.filling import Filled
 from mmdgm.imputation import Imputation, Imputer, impute
 from mmdgm.operations import count_layers
+from mmdgm.other_imputers import compare
 from mmdgm.runtime import Runtime, choose_runtime
 from mmdgm.storage import check_target, write_atomically
 from mmdgm.trained import Trained
@@ -39,19 +41,22 @@ def evaluate_holes(
     label: str | None = None,
     seed: int = 0,
     pictures: Path | None = None,
+    compared: int = 0,
     runtime: Callable[[float], Runtime] = lambda operations: choose_runtime(operations=operations),
     on_progress: Callable[[int, int], None] = lambda _done, _of: None,
     **how: Any,
 ) -> dict[str, Any]:
     """Error and mean squared error of a run with holes, with all that they rest on; pictures into a folder, if named.
 
-    `how` are settings of the `Imputer`; `runtime` is chosen by the number of operations.
+    The first `compared` rows are filled in by scikit-learn's imputers, too. `how` are settings of the `Imputer`;
+    `runtime` is chosen by the number of operations.
     """
     began = time.monotonic()
     trained = load_run(path)
     rows, name = rows_to_look_at(trained, part, data, label)
     assert trained.folder is not None
-    means = _means(trained, run_splits(trained.folder).train)
+    train = run_splits(trained.folder).train
+    means = _means(trained, train)
     known = resident(trained.aligned(rows), torch.device("cpu"))
     mask = torch.from_numpy(encoded_mask(pattern.mask(len(rows), trained.schema, seed), trained.schema))
     imputer = Imputer.for_model(trained.model, **how)
@@ -64,7 +69,12 @@ def evaluate_holes(
     )
     drawn = [] if pictures is None else _draw(trained, moved, mask.to(device), filled, found, imputer, seed, pictures)
     told = provenance(trained, rows if data is not None else None, began)
-    return {**found.to_json(), **told, "pictures": [str(picture) for picture in drawn]}
+    told["pictures"] = [str(picture) for picture in drawn]
+    if compared:
+        few = slice(0, compared)
+        hidden = (mask | ~known.observed)[few].numpy()
+        told["compared"] = compare(_numbers(train), _numbers(rows.take(few)), hidden, filled.x[few].cpu().numpy(), seed)
+    return {**found.to_json(), **told}
 
 
 def fill_from_file(
@@ -131,6 +141,13 @@ def _means(trained: Trained, train: Dataset) -> torch.Tensor:
         total += (values(rows.x) * rows.observed).double().sum(0)
         count += rows.observed.double().sum(0)
     return total / count.clamp(min=1)
+
+
+def _numbers(rows: Dataset) -> NDArray[np.float32]:
+    """Rows as the networks see them, NaN where they are not observed."""
+    batch = resident(rows, torch.device("cpu"))
+    numbers: NDArray[np.float32] = torch.where(batch.observed, values(batch.x), torch.nan).numpy()
+    return numbers
 
 
 def _draw(

@@ -37,6 +37,7 @@ def measure_holes(
     as_json: bool,
     runtime: tuple[str | None, str | None, bool | None],
     how: dict[str, Any],
+    compared: int = 0,
 ) -> None:
     """Cut holes into known rows, fill them in, and show error and mean squared error."""
     from mmdgm.data.missing import parse_pattern
@@ -51,7 +52,7 @@ def measure_holes(
     keep_freed_memory()
     with ProgressBar(f"imputing {pattern}") as bar:
         found = evaluate_holes(
-            run, parsed, part, data, label, seed, pictures,
+            run, parsed, part, data, label, seed, pictures, compared,
             lambda operations: choose_runtime(*runtime, operations), bar.rows, **how,
         )  # fmt: skip
     if out is not None:
@@ -76,6 +77,11 @@ def _print_holes(found: dict[str, Any]) -> None:
                 text = f"{value:.4f}" if unit == "" else f"{value:.2f}"
                 print(f"  {title if name == main else '':20} {text}{unit} ({name.replace('_', ' ')})")
     print_mixing(found["r_hat_median"], found["draws_median"], found["not_mixed_percent"])
+    for other in found.get("compared", ()):
+        learned = (
+            f", learned from {other['training_rows']:,} in {other['seconds']:.1f} s" if other["training_rows"] else ""
+        )
+        print(f"  {'compared':20} {other['mse']:.4f} ({other['imputer']}; {other['rows']:,} rows{learned})")
     for picture in found["pictures"]:
         print(f"  {'picture':20} {picture}")
 

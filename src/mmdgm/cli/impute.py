@@ -38,6 +38,9 @@ def impute(
     mask: Annotated[
         Path | None, typer.Option(help="Holes of an --input of arrays: .npy or .npz, true: missing.")
     ] = None,
+    compare: Annotated[
+        int, typer.Option(min=0, help="With --pattern: let scikit-learn's imputers fill this many rows, too.")
+    ] = 0,
     copies: Annotated[int, typer.Option(help="Completed copies beside --out, for multiple imputation.")] = 0,
     method: Method = None,
     steps: Steps = None,
@@ -62,13 +65,13 @@ def impute(
     if pattern is not None:
         if mask is not None or copies:
             raise InputError("--mask and --copies go with --input; for a mask of known rows use --pattern mask:FILE.")
-        measure_holes(run, pattern, part_named(part), data, label, seed, out, run, as_json, runtime, how)
+        measure_holes(run, pattern, part_named(part), data, label, seed, out, run, as_json, runtime, how, compare)
         return
     assert source is not None
     if out is None:
         raise InputError("--input needs --out, the file to write.")
-    if part is not None or data is not None:
-        raise InputError("--split and --data go with --pattern; --input fills every row of its file.")
+    if part is not None or data is not None or compare:
+        raise InputError("--split, --data and --compare go with --pattern; --input fills every row of its file.")
     _fill_file(run, source, out, mask, label, seed, as_json, runtime, how)
 
 
