@@ -223,7 +223,7 @@ BAD = {
     "unknown command": (("trian",), "train"),
     "unknown get": (("data", "get", "mnits"), "did you mean 'mnist'"),
     "table as picture": (("data", "show", "digits", "--out", "x.jpg"), "must end in .png"),
-    "unknown recipe to show": (("recipes", "x"), "known: cmmva-mnist, "),
+    "unknown recipe to show": (("recipes", "x"), "known: class-condition-va, "),
 }
 
 

@@ -17,8 +17,8 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     "errors", "storage", "recipes", "data", "runtime", "networks", "convolution", "latents", "likelihoods", "holes",
     "model", "operations", "objective", "gradients", "adversary", "augmentation", "optimisation", "evaluation",
-    "diagnostics", "transitions", "imputation", "evaluation_holes", "filling", "runs", "training", "sampling", "plots",
-    "progress", "trained", "api", "other_imputers", "impute_run", "plain_loop", "bench", "bench_imputation",
+    "diagnostics", "embedding", "transitions", "imputation", "evaluation_holes", "filling", "runs", "training",
+    "sampling", "plots", "progress", "trained", "api", "other_imputers", "impute_run", "plain_loop", "bench", "bench_imputation",
     "experiments", "cli",
 )  # fmt: skip
 

@@ -74,7 +74,7 @@ def test_every_recipe_trains_saves_loads_and_speaks(name: str, tmp_path: Path) -
     for key, value in trained.model.state_dict().items():
         assert torch.equal(value, loaded.model.state_dict()[key])
         assert value.isfinite().all()
-    if recipe.C:
+    if recipe.classifies:
         assert set(loaded.predict(data.x)) <= set(data.classes)
         assert loaded.decision_values(data.x).shape == (len(data), len(data.classes))
     if recipe.bound:
@@ -85,7 +85,7 @@ def test_every_recipe_trains_saves_loads_and_speaks(name: str, tmp_path: Path) -
         assert loaded.sample(2, draw=True).shape == (2, *data.x.shape[1:])
         assert loaded.reconstruct(data.x[:3]).shape == (3, *data.x.shape[1:])
     figures = loaded.evaluate(data, importance_samples=5)
-    assert (figures.error_percent is None) == (recipe.C == 0)
+    assert (figures.error_percent is None) == (not recipe.classifies)
     assert (figures.bound_nats is None) == (not recipe.bound)
 
 

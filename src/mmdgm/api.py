@@ -1,18 +1,21 @@
 """The whole way in a few calls: train a recipe, keep the run, use the model. The command line stands on this."""
 
+import io
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from mmdgm import plots
 from mmdgm.convolution import ConvolutionStack
+from mmdgm.data.batches import resident
 from mmdgm.data.dataset import Dataset, Schema
 from mmdgm.data.sources import load, remembered_as
 from mmdgm.data.splits import SplitName, Splits, split
+from mmdgm.embedding import Embedding, embed
 from mmdgm.errors import InputError
 from mmdgm.model import initialised
 from mmdgm.recipes import Recipe
@@ -186,6 +189,24 @@ def evaluate_run(
     rows, name = rows_to_look_at(trained, part, data, label)
     figures = trained.evaluate(rows, name, **how).to_json()
     return {**figures, **provenance(trained, rows if data is not None else None, began)}
+
+
+def embed_run(
+    path: Path | str, what: str = "features", data: str | None = None, label: str | None = None
+) -> tuple[bytes, tuple[int, int]]:
+    """An .npz with the embedding of all rows, split as they are, and its shape."""
+    trained = load_run(path)
+    assert trained.folder is not None
+    told = trained.folder.description["data"]
+    dataset = load(told["name"], told["label"]) if data is None else load(data, label)
+    rows = trained.aligned(dataset)
+    x = embed(trained.model, resident(rows, trained.device), cast("Embedding", what))
+    arrays: dict[str, Any] = {"x": x, "official_test": dataset.official_test, "official_valid": dataset.official_valid}
+    if dataset.classes:
+        arrays["y"] = np.array([*dataset.classes, ""])[dataset.y]
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue(), (x.shape[0], x.shape[1])
 
 
 def rows_to_look_at(

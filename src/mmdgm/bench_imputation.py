@@ -30,7 +30,7 @@ def bench_imputation(
 ) -> dict[str, Any]:
     """Seconds that one chain needs for all rows, and the operations a second of its networks."""
     recipe = recipe_named(name)
-    if not recipe.bound or recipe.likelihood == "columns":
+    if not recipe.bound or recipe.conditional or recipe.likelihood == "columns":
         raise InputError(f"bench impute needs a recipe for images that has a generative network; got '{name}'.")
     keep_freed_memory()
     runtime = choose_runtime(device, compile=True)

@@ -74,7 +74,7 @@ def evaluate(
     scores, y = decision_values(model, data).cpu(), data.y.cpu()
     known = y != UNKNOWN
     error = error_se = calibration = None
-    if model.recipe.C > 0 and known.any():
+    if model.recipe.classifies and known.any():
         wrong = (scores.argmax(-1) != y)[known].double()
         error, error_se = 100 * wrong.mean().item(), 100 * _standard_error(wrong)
         calibration = calibration_error(scores[known], y[known])
@@ -107,7 +107,7 @@ def protocol(model: MaxMarginDGM, split: str, samples: int, importance_samples: 
     return {
         "split": split,
         "values": "grey pixels, x/255 in [0, 1]" if image else "columns, real ones standardised; observed only",
-        "bound": "-(D + R), nats per example, KL in closed form",
+        "bound": "-(D + R), nats per example, KL in closed form" + (", given y" if model.recipe.conditional else ""),
         "samples": samples,
         "importance_samples": importance_samples,
         "calibration": "expected calibration error of softmaxed scores, 15 equal bins",
@@ -123,7 +123,7 @@ def quick_look(model: MaxMarginDGM, data: Batch, runtime: Runtime, seed: int) ->
     found = {}
     with runtime.autocast():
         known = data.y != UNKNOWN
-        if (model.recipe.C > 0 or not model.recipe.bound) and known.any():
+        if model.recipe.classifies and known.any():
             wrong = (decision_values(model, data).argmax(-1) != data.y)[known]
             found["valid_error_percent"] = 100 * wrong.cpu().double().mean().item()
         if model.generative is not None:
@@ -143,9 +143,10 @@ def bound_terms(model: MaxMarginDGM, data: Batch, samples: int, key: torch.Gener
     distortions, rates = [], []
     for part in _parts(data, samples):
         x = model.prepared(part).x
-        q = model.recognition(x, part.observed).q
+        label = _label(model, part, x)
+        q = model.recognition(x, part.observed, label=label).q
         z = model.latents.make(q, _latent_noise(model, len(x), samples, key))
-        distortions.append(distortion(model.generative(z), x, part.observed).mean(0).cpu().double())
+        distortions.append(distortion(model.generative(z, label), x, part.observed).mean(0).cpu().double())
         rates.append(model.latents.divergence(q).cpu().double())
     return torch.cat(distortions), torch.cat(rates)
 
@@ -156,12 +157,20 @@ def importance_weighted(model: MaxMarginDGM, data: Batch, samples: int, key: tor
     found = []
     for part in _parts(data, samples):
         x = model.prepared(part).x
-        q = model.recognition(x, part.observed).q
+        label = _label(model, part, x)
+        q = model.recognition(x, part.observed, label=label).q
         z = model.latents.make(q, _latent_noise(model, len(x), samples, key))
-        log_weight = -distortion(model.generative(z), x, part.observed)
+        log_weight = -distortion(model.generative(z, label), x, part.observed)
         log_weight = log_weight + (model.latents.prior(z).log_prob(z) - q.log_prob(z)).sum(-1)
         found.append(log_weight.cpu().double().logsumexp(0) - math.log(samples))
     return torch.cat(found)
+
+
+def _label(model: MaxMarginDGM, part: Batch, x: Tensor) -> Tensor | None:
+    """What a conditional model is told of rows: their class, or where there is none, the one that it predicts."""
+    if not model.recipe.conditional:
+        return None
+    return model.label(torch.where(part.y == UNKNOWN, model.scores(x, part.observed).argmax(-1), part.y))
 
 
 def calibration_error(scores: Tensor, y: Tensor, bins: int = 15) -> float:

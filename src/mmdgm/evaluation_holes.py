@@ -69,7 +69,7 @@ def evaluate_with_holes(
     counted = data.observed & mask
     zeros = torch.where(observed, truth, torch.zeros_like(truth))
     filled = torch.where(observed, truth, means.to(truth))
-    classifies = model.recipe.C > 0
+    classifies = model.recipe.classifies
     error_by: dict[str, float | None] = {}
     if classifies:
         whole = torch.ones_like(observed)

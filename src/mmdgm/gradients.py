@@ -42,7 +42,8 @@ def estimate(
 
     `perturbation` is from `mmdgm.adversary`, if the margin is to hold near x, too.
     """
-    recognised = model.recognition(batch.x, visible(batch.observed, noise.hidden), noise.dropout)
+    seen = visible(batch.observed, noise.hidden)
+    recognised = model.recognition(batch.x, seen, noise.dropout, label=model.label(batch.y))
     if model.recipe.estimator == "score" and model.generative is not None:
         return _score_function(model, batch, recognised, noise, objective)
     return _reparameterised(model, batch, recognised, noise, objective, perturbation)
@@ -61,7 +62,7 @@ def _reparameterised(
     z = model.latents.make(q, noise.latents)
     D = R = torch.zeros_like(batch.x[:, 0])
     if model.generative is not None:
-        D = distortion(model.generative(z), batch.x, batch.observed).mean(0)
+        D = distortion(model.generative(z, model.label(batch.y)), batch.x, batch.observed).mean(0)
         R = _rate(model, q, z).mean(0)
     H = hinge(_scores(model, recognised, z, noise), batch.y, objective.margin)
     if perturbation is not None:  # the margin is asked for at x and at the worst point near it alike
@@ -84,7 +85,7 @@ def _score_function(
     assert model.generative is not None
     q = recognised.q
     z = model.latents.make(q, noise.latents).detach()
-    D = distortion(model.generative(z), batch.x, batch.observed)
+    D = distortion(model.generative(z, model.label(batch.y)), batch.x, batch.observed)
     R = _rate(model, q, z)
     scores = _scores_of_samples(model, recognised, z, noise)
     H = _hinge_of_samples(scores, _expected_scores(model, recognised, noise), batch.y, objective.margin)

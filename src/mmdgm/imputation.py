@@ -120,6 +120,8 @@ def impute(
     """
     if model.generative is None:
         raise InputError(f"recipe '{model.recipe.name}' has no generative network (bound=false): it cannot impute.")
+    if model.recipe.conditional:
+        raise InputError(f"recipe '{model.recipe.name}' is conditional: it is told the class, and cannot impute.")
     model.eval()
     model = _rounded(model, runtime)
     compiled = runtime.compile and how.method != "metropolis"  # which draws inside its step

@@ -18,6 +18,10 @@ from mmdgm.likelihoods import build_likelihood
 from mmdgm.networks import MLP, Linear, drop, full, linear
 from mmdgm.recipes import Recipe
 from mmdgm.recipes.layers import layers, mirror
+from mmdgm.runtime import generator
+
+_EVIDENCE_SAMPLES = 10
+"""Samples of z for an estimate of log p(x | y)."""
 
 
 class Noise(NamedTuple):
@@ -44,9 +48,9 @@ class Recognised(NamedTuple):
 class Recognition(nn.Module):
     """q(z | x): a network, and a linear map from its last layer to the parameters of q."""
 
-    def __init__(self, recipe: Recipe, schema: Schema, latents: Latents) -> None:
+    def __init__(self, recipe: Recipe, schema: Schema, latents: Latents, told: int) -> None:
         super().__init__()
-        self.network = _recognition_network(recipe, schema)
+        self.network = _recognition_network(recipe, schema, told)
         self.channels = _channels(schema)
         self.with_mask = recipe.missing == "mask"
         self.fill = nn.Buffer(torch.zeros(schema.width)) if recipe.missing == "mean" else None
@@ -57,13 +61,18 @@ class Recognition(nn.Module):
         self.latents = latents
 
     def forward(
-        self, x: Tensor, seen: Tensor, dropout: tuple[Tensor | None, ...] = (), remember: bool = True
+        self,
+        x: Tensor,
+        seen: Tensor,
+        dropout: tuple[Tensor | None, ...] = (),
+        remember: bool = True,
+        label: Tensor | None = None,
     ) -> Recognised:
-        """Recognise what is `seen` of x; `remember` is for `BatchNorm`."""
+        """Recognise what is `seen` of x, told its class or not; `remember` is for `BatchNorm`."""
         x = drop(self._completed(x, seen), dropout[0] if dropout else None)
         if self.with_mask:
             x = beside(x, seen.to(x.dtype), self.channels)
-        hidden = self.network(x, dropout[1:-1], remember)
+        hidden = self.network(told(x, label), dropout[1:-1], remember)
         outputs = full(self.head(hidden[-1])).chunk(self.latents.parameters, dim=-1)
         return Recognised(self.latents.posterior(outputs), hidden)
 
@@ -78,6 +87,11 @@ def all_seen(seen: Tensor) -> bool:
     return seen.stride(0) == 0
 
 
+def told(x: Tensor, label: Tensor | None) -> Tensor:
+    """x, or z, and beside it the class as numbers (..., M), if there is one to tell."""
+    return x if label is None else torch.cat([x, label.to(x.dtype).expand(*x.shape[:-1], -1)], dim=-1)
+
+
 def beside(x: Tensor, y: Tensor, channels: int) -> Tensor:
     """(B, D) and (B, D) to (B, 2 D): the channels of every pixel, those of x before those of y."""
     parts = [part.expand(x.shape).unflatten(-1, (-1, channels)) for part in (x, y)]
@@ -87,25 +101,25 @@ def beside(x: Tensor, y: Tensor, channels: int) -> Tensor:
 class Generative(nn.Module):
     """p(x | z): a network, and a linear map from its last layer to the parameters of the likelihood."""
 
-    def __init__(self, recipe: Recipe, schema: Schema) -> None:
+    def __init__(self, recipe: Recipe, schema: Schema, told: int) -> None:
         super().__init__()
         mirrored = recipe.hidden[::-1] if recipe.generative_hidden is None else recipe.generative_hidden
-        self.network = MLP(recipe.latent_size, mirrored, recipe.activation, recipe.normalise)
+        self.network = MLP(recipe.latent_size + told, mirrored, recipe.activation, recipe.normalise)
         self.likelihood = build_likelihood(recipe.likelihood, schema)
         self.output = _generative_output(recipe, schema, self.network.sizes[-1], self.likelihood.outputs)
 
-    def forward(self, z: Tensor) -> Distribution:
-        """p(x | z) for z of shape (L, B, K)."""
-        flat = z.flatten(0, -2)  # batch normalisation wants one batch dimension
+    def forward(self, z: Tensor, label: Tensor | None = None) -> Distribution:
+        """p(x | z) for z of shape (L, B, K), or p(x | z, y)."""
+        flat = told(z, label).flatten(0, -2)  # batch normalisation wants one batch dimension
         outputs = full(self.output(self.network(flat)[-1])).unflatten(0, z.shape[:-1])
         p: Distribution = self.likelihood(outputs)
         return p
 
 
-def _recognition_network(recipe: Recipe, schema: Schema) -> MLP | ConvolutionStack:
+def _recognition_network(recipe: Recipe, schema: Schema, told: int) -> MLP | ConvolutionStack:
     inputs = 2 if recipe.missing == "mask" else 1
     if not recipe.convolutions:
-        return MLP(inputs * schema.width, recipe.hidden, recipe.activation, recipe.normalise, recipe.dropout)
+        return MLP(inputs * schema.width + told, recipe.hidden, recipe.activation, recipe.normalise, recipe.dropout)
     channels, *size = _image_shape(schema, "convolutions")
     return ConvolutionStack(
         (inputs * channels, size[0], size[1]),
@@ -178,8 +192,9 @@ class MaxMarginDGM(nn.Module):
             )
         if recipe.transform != "none":
             _image_shape(schema, f"transform={recipe.transform}")
-        self.recognition = Recognition(recipe, schema, self.latents)
-        self.generative = Generative(recipe, schema) if recipe.bound else None
+        self.told = classes if recipe.conditional else 0
+        self.recognition = Recognition(recipe, schema, self.latents, self.told)
+        self.generative = Generative(recipe, schema, self.told) if recipe.bound else None
         self.classifier = MaxMarginClassifier(self._feature_width(), classes)
         learned = recipe.estimator == "score" and recipe.baseline == "learned"
         self.baseline = linear(self.recognition.network.sizes[-1], 1, gain=0.0) if learned else None
@@ -212,8 +227,14 @@ class MaxMarginDGM(nn.Module):
             f = torch.cat(recognised.hidden, dim=-1)
         return drop(f, mask)
 
+    def label(self, y: Tensor) -> Tensor | None:
+        """What both networks are told of the classes y, (B, M): nothing unless the recipe is conditional."""
+        return nn.functional.one_hot(y, self.told) if self.told else None
+
     def scores(self, x: Tensor, seen: Tensor) -> Tensor:
         """F(y; x) for every class y, from prepared rows and expected features."""
+        if self.told:
+            return class_evidence(self, x, seen)
         decision: Tensor = self.classifier(self.features(self.recognition(x, seen)))
         return decision
 
@@ -236,6 +257,25 @@ class MaxMarginDGM(nn.Module):
         latents = self.latents.noise(shape, generator) if recipe.bound else torch.zeros(shape, device=device)
         hidden = random_holes(examples, self.schema, recipe.holes, generator) if recipe.holes else None
         return Noise(latents, pixels, masks, hidden)
+
+
+def class_evidence(model: MaxMarginDGM, x: Tensor, seen: Tensor) -> Tensor:
+    """log p(x | y) for every class y, (B, M), each estimated with the same few samples of z, weighted by importance.
+
+    With classes that are equally probable, p(y | x) is their softmax.
+    """
+    assert model.generative is not None
+    shape = (_EVIDENCE_SAMPLES, 1, model.recipe.latent_size)
+    noise = model.latents.noise(shape, generator(x.device, "class evidence"))
+    found = []
+    for y in range(model.told):
+        label = model.label(torch.full((len(x),), y, device=x.device))
+        q = model.recognition(x, seen, label=label).q
+        z = model.latents.make(q, noise)
+        log_x = (model.generative(z, label).log_prob(x) * seen).sum(-1)
+        log_weight = log_x + (model.latents.prior(z).log_prob(z) - q.log_prob(z)).sum(-1)
+        found.append(log_weight.logsumexp(0) - math.log(_EVIDENCE_SAMPLES))
+    return torch.stack(found, dim=-1)
 
 
 def visible(observed: Tensor, hidden: Tensor | None) -> Tensor:

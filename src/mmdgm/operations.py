@@ -52,9 +52,11 @@ def count_layers(model: MaxMarginDGM) -> list[CountedLayer]:
         with torch.no_grad():
             model.eval()
             x = torch.zeros(1, model.schema.width, device=device)
-            model.scores(x, torch.ones_like(x, dtype=torch.bool))
+            label = model.label(torch.zeros(1, dtype=torch.long, device=device))
+            recognised = model.recognition(x, torch.ones_like(x, dtype=torch.bool), label=label)
+            model.classifier(model.features(recognised))
             if model.generative is not None:
-                model.generative(torch.zeros(1, 1, model.recipe.latent_size, device=device))
+                model.generative(torch.zeros(1, 1, model.recipe.latent_size, device=device), label)
     finally:
         model.train()
         for handle in handles:

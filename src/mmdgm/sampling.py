@@ -12,9 +12,10 @@ from mmdgm.runtime import drawing, generator
 
 
 @torch.no_grad()
-def sample(model: MaxMarginDGM, n: int, seed: int = 0, draw: bool = False) -> NDArray[np.float32]:
+def sample(model: MaxMarginDGM, n: int, seed: int = 0, draw: bool = False, y: int | None = None) -> NDArray[np.float32]:
     """`n` rows: the mean of p(x | z) for z from the prior, or a draw of x with `draw`; in the data's own units.
 
+    A conditional model draws rows of class y, or of all classes in turn.
     Under a transform they stay contrast-normalised: there is no image whose contrast could be given back.
     """
     if n < 1:
@@ -25,7 +26,10 @@ def sample(model: MaxMarginDGM, n: int, seed: int = 0, draw: bool = False) -> ND
     key = generator(device, seed, "sample")
     like = torch.zeros(n, model.recipe.latent_size, device=device)
     with drawing(key):
-        p = generative(model.latents.prior(like).sample().unsqueeze(0))
+        classes = (
+            torch.arange(n, device=device) % max(1, model.told) if y is None else torch.full((n,), y, device=device)
+        )
+        p = generative(model.latents.prior(like).sample().unsqueeze(0), model.label(classes))
         x = p.sample() if draw else p.mean
     return _in_own_units(model, x[0])
 
@@ -37,10 +41,12 @@ def reconstruct(model: MaxMarginDGM, rows: Batch, seed: int = 0) -> NDArray[np.f
     model.eval()
     x = values(rows.x)
     contrast = model.contrast(x, rows.observed)
-    q = model.recognition(model.prepared(rows).x, rows.observed).q
+    prepared = model.prepared(rows).x
+    label = model.label(model.scores(prepared, rows.observed).argmax(-1)) if model.told else None
+    q = model.recognition(prepared, rows.observed, label=label).q
     shape = (1, len(rows.x), model.recipe.latent_size)
     z = model.latents.make(q, model.latents.noise(shape, generator(rows.x.device, seed, "reconstruct")))
-    return _in_own_units(model, contrast.undo(generative(z).mean[0]))
+    return _in_own_units(model, contrast.undo(generative(z, label).mean[0]))
 
 
 def _generative(model: MaxMarginDGM) -> torch.nn.Module:

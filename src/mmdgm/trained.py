@@ -12,7 +12,8 @@ from mmdgm import evaluation, sampling
 from mmdgm.data.batches import Batch, hidden, resident
 from mmdgm.data.dataset import UNKNOWN, Column, Dataset, Schema
 from mmdgm.data.missing import fitted_mask
-from mmdgm.errors import InputError
+from mmdgm.embedding import Embedding, embed
+from mmdgm.errors import InputError, unknown
 from mmdgm.filling import Filled, fill_rows
 from mmdgm.imputation import Imputer
 from mmdgm.model import MaxMarginDGM
@@ -53,9 +54,23 @@ class Trained:
         names: NDArray[np.str_] = np.array(self.classes)[self.decision_values(x).argmax(axis=1)]
         return names
 
-    def sample(self, n: int, seed: int = 0, draw: bool = False) -> NDArray[np.float32]:
-        """`n` new rows (see `mmdgm.sampling`)."""
-        return sampling.sample(self.model, n, seed, draw)
+    def sample(self, n: int, seed: int = 0, draw: bool = False, label: str | None = None) -> NDArray[np.float32]:
+        """`n` new rows (see `mmdgm.sampling`), of one class if the model is conditional and `label` names it."""
+        return sampling.sample(self.model, n, seed, draw, None if label is None else self._class(label))
+
+    def _class(self, label: str) -> int:
+        if not self.recipe.conditional:
+            raise InputError(
+                f"recipe '{self.recipe.name}' is not conditional: it cannot draw from one class. Train it with "
+                "conditional=true and C=0, or leave the class out."
+            )
+        if label not in self.classes:
+            raise unknown("class", label, self.classes)
+        return self.classes.index(label)
+
+    def transform(self, x: NDArray[Any], what: Embedding = "features") -> NDArray[np.float32]:
+        """What the classifier reads of every row (features), or the mean of z (latents)."""
+        return embed(self.model, self._rows(x), what)
 
     def reconstruct(self, x: NDArray[Any], seed: int = 0) -> NDArray[np.float32]:
         """Rows as the model sees them."""
@@ -97,7 +112,7 @@ class Trained:
         for i, (own, other) in enumerate(zip(mine.columns, theirs.columns, strict=True)):
             x[:, i] = _as_column(x[:, i], other, own, dataset.name)
         codes = {label: code for code, label in enumerate(self.classes)}
-        if self.recipe.C > 0 and dataset.classes and not set(dataset.classes) & set(codes):
+        if self.recipe.classifies and dataset.classes and not set(dataset.classes) & set(codes):
             raise InputError(
                 f"--data: the labels of '{dataset.name}' ({', '.join(dataset.classes[:5])}, ...) are none of the run's "
                 f"({', '.join(self.classes[:5])}, ...). Name the label column with --label, or give the same labels."
@@ -141,7 +156,7 @@ class Trained:
                 )
 
     def _need_classes(self) -> None:
-        if not self.recipe.C > 0:
+        if not self.recipe.classifies:
             raise InputError(f"recipe '{self.recipe.name}' was trained without labels (C=0): it cannot classify.")
 
     @property

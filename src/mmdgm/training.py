@@ -290,7 +290,7 @@ class Trainer:
 
     @property
     def _by_error(self) -> bool:
-        return self.recipe.C > 0
+        return self.recipe.classifies
 
     def _keep_best(self) -> None:
         if self.recipe.select != "best" or self.state.epoch <= self.recipe.pretraining_epochs:
@@ -353,7 +353,7 @@ class Trainer:
 
 def build_model(recipe: Recipe, train: Dataset, seed: int) -> MaxMarginDGM:
     """The model for these rows with its initial weights; what the recipe needs of the rows must be there."""
-    if recipe.C > 0 and len(train.classes) == 1:
+    if recipe.classifies and len(train.classes) == 1:
         raise InputError(f"recipe '{recipe.name}' needs two or more classes; the data have only '{train.classes[0]}'.")
     if recipe.warp and (train.schema.image_shape is None or has_holes(train)):
         raise InputError("warp is for images without holes; use --set warp=0 for other data.")
@@ -362,6 +362,8 @@ def build_model(recipe: Recipe, train: Dataset, seed: int) -> MaxMarginDGM:
         raise InputError(f"column '{empty[0]}' has no observed value in the training rows; leave it out of the data.")
     if recipe.C > 0 and not len(train.classes):
         raise InputError(f"recipe '{recipe.name}' has C={recipe.C:g} and needs labels; the data have none. Set C=0.")
+    if recipe.conditional and (not train.classes or (train.y == UNKNOWN).any()):
+        raise InputError(f"recipe '{recipe.name}' is conditional and needs a label for every training row.")
     model = initialised(recipe, train.schema, len(train.classes), seed)
     if model.recognition.fill is not None:
         model.recognition.fill.copy_(_mean_of_observed(model, train))

@@ -6,7 +6,17 @@ Results go to standard output, progress and messages to standard error. Exit cod
 
 import sys
 
-from mmdgm.cli import bench, data, evaluate, impute, recipes, results, sample, train  # noqa: F401  (each adds its command)
+from mmdgm.cli import (  # noqa: F401  (each adds its command)
+    bench,
+    data,
+    embed,
+    evaluate,
+    impute,
+    recipes,
+    results,
+    sample,
+    train,
+)
 from mmdgm.cli.common import app, say
 from mmdgm.errors import InputError, WorkError
 

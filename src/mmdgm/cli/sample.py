@@ -15,6 +15,7 @@ def sample(
     n: Annotated[int, typer.Option("-n", help="How many.")] = 100,
     seed: Annotated[int, typer.Option(min=0, max=MOST, help="Of the samples.")] = 0,
     draw: Annotated[bool, typer.Option("--draw", help="Draw x from p(x | z) rather than show its mean.")] = False,
+    label: Annotated[str | None, typer.Option("--class", help="Of this class alone (conditional recipes).")] = None,
     out: Annotated[
         Path | None, typer.Option(help=".png (images) or .csv (tables); default: in the run folder.")
     ] = None,
@@ -32,7 +33,7 @@ def sample(
     if target.suffix.lower() != wanted:
         raise InputError(f"--out must end in {wanted} for this run's {'images' if image else 'table'}; got '{target}'.")
     check_target(target, "--out")
-    rows = trained.sample(n, seed, draw)
+    rows = trained.sample(n, seed, draw, label)
     what = "draws from p(x | z)" if draw else "means of p(x | z)"
     if image:
         images, note = shown(rows, trained.recipe.transform)

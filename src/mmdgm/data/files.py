@@ -51,7 +51,15 @@ def _npz(path: Path, label: str | None) -> Dataset:
         raise InputError(f"'{path}' must hold an array 'x'; it holds {', '.join(found) or 'nothing'}.")
     x, schema = _array(found["x"], str(path))
     y, classes = _labels(found.get("y"), len(x), f"'y' in '{path}'")
-    return Dataset(path.stem, x, y, classes, schema)
+    return Dataset(path.stem, x, y, classes, schema, *_official_rows(found, len(x), path))
+
+
+def _official_rows(found: dict[str, NDArray[Any]], rows: int, path: Path) -> tuple[int, int]:
+    """How many rows at the end are a test set, and how many before them for validation, if the file says so."""
+    test, valid = (int(found.get(name, 0)) for name in ("official_test", "official_valid"))
+    if min(test, valid) < 0 or test + valid >= rows:
+        raise InputError(f"'official_test' and 'official_valid' in '{path}' leave no row for training.")
+    return test, valid
 
 
 def _labels(y: Any, rows: int, argument: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:

@@ -32,6 +32,9 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
         other.mmva_table,
         other.mmsbn_mnist,
         other.svm_digits,
+        other.pegasos,
+        other.class_condition_va,
+        other.class_condition_va_mnist,
     )
 }
 

@@ -61,6 +61,9 @@ class Recipe:
     )
     activation: Literal["softplus", "relu", "silu", "tanh"] = _setting("softplus", "of every hidden layer")
     normalise: bool = _setting(False, "batch normalisation in both networks")
+    conditional: bool = _setting(
+        False, "whether both networks are told the class; then p(y | x) is estimated, and needs no classifier"
+    )
     latents: str = _setting("gaussian", "the family of z: gaussian, bernoulli, or one of yours")
     latent_size: int = _setting(50, "K, the number of latent variables", _AT_LEAST_ONE)
     likelihood: Literal[
@@ -153,6 +156,19 @@ class Recipe:
             "bound=false with C=0 leaves nothing to learn; set C, or bound=true.",
         )
         yield (
+            self.conditional and (self.C > 0 or not self.bound),
+            f"conditional=true needs C=0 and bound=true: classes are told apart by p(y | x); got C={self.C:g}, "
+            f"bound={str(self.bound).lower()}.",
+        )
+        yield (
+            self.conditional and bool(self.convolutions),
+            "conditional=true is for fully connected recognition networks; use --set convolutions=.",
+        )
+        yield (
+            self.conditional and self.adversary > 0,
+            f"conditional=true has no margin to ask for near x; got adversary={self.adversary:g}. Use adversary=0.",
+        )
+        yield (
             self.adversary > 0 and self.estimator == "score",
             "adversary needs estimator=reparameterised; got estimator=score. Use --set adversary=0.",
         )
@@ -183,6 +199,11 @@ class Recipe:
             self.select == "best" and self.split == "whole",
             "select=best needs validation rows; split=whole has none. Use split=paper.",
         )
+
+    @property
+    def classifies(self) -> bool:
+        """Whether a model of this recipe tells classes apart: by the max-margin classifier, or by p(y | x)."""
+        return self.C > 0 or self.conditional
 
     def to_json(self) -> dict[str, Any]:
         """The recipe as it stands in a run folder."""
