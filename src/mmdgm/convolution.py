@@ -105,32 +105,31 @@ def pool(h: Tensor) -> Tensor:
 
 
 class _Pool(torch.autograd.Function):
-    """Four comparisons instead of indices: compiled, a fifth of the time of the gradient of `amax`."""
+    """Comparisons, and where the largest value stood as a number of the maps' own type.
+
+    Compiled, that is a fifth of the time of the gradient of `amax`; with a whole number for the place the loops would
+    not be vectorised.
+    """
 
     @staticmethod
     def forward(context: Any, h: Tensor) -> Tensor:
         """The largest values."""
-        a, b, c, d = _corners(h)
+        a, b, c, d = (corner.permute(0, 2, 3, 1) for corner in _corners(h))
         largest = torch.maximum(torch.maximum(a, b), torch.maximum(c, d))
-        context.save_for_backward(h, largest)
-        return largest
+        place = torch.where(a == largest, 0.0, torch.where(b == largest, 1.0, torch.where(c == largest, 2.0, 3.0)))
+        context.save_for_backward(place.to(h.dtype))
+        return largest.permute(0, 3, 1, 2)
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> Tensor:
         """The gradient where the largest value was, and zeros around it."""
-        h, largest = (part.permute(0, 2, 3, 1) for part in context.saved_tensors)
+        (place,) = context.saved_tensors
         g = gradient.permute(0, 2, 3, 1)
-        a, b, c, _ = (corner.permute(0, 2, 3, 1) for corner in _corners(h.permute(0, 3, 1, 2)))
-        first = a == largest
-        second = (b == largest) & ~first
-        third = (c == largest) & ~(first | second)
-        fourth = ~(first | second | third)
-        above, below = (
-            torch.stack([torch.where(here, g, torch.zeros_like(g)) for here in pair], dim=3)
-            for pair in ((first, second), (third, fourth))
-        )
-        n, height, width, _ = h.shape
-        return torch.stack([above, below], dim=2).reshape(n, height, width, -1).permute(0, 3, 1, 2)
+        zero = torch.zeros((), dtype=g.dtype, device=g.device)
+        a, b, c, d = (torch.where(place == corner, g, zero) for corner in range(4))
+        n, height, width, _ = g.shape
+        blocks = torch.stack([torch.stack([a, b], dim=3), torch.stack([c, d], dim=3)], dim=2)
+        return blocks.reshape(n, 2 * height, 2 * width, -1).permute(0, 3, 1, 2)
 
 
 def _corners(h: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
