@@ -155,6 +155,7 @@ def test_figures_with_holes_by_hand() -> None:
     batch = Batch(x * seen, seen, torch.tensor([0, -1]))
     means = torch.tensor([1.5, 1.0, 0.0])
     found, filled = evaluate_with_holes(model, batch, mask, "drop:x", means, Imputer(steps=6, burn_in=2))
+    assert filled is not None
     assert found.mse_by["zeros"] == pytest.approx((1 + 4) / 2)
     assert found.mse_by["means"] == pytest.approx((0.25 + 0.25) / 2)
     estimate = ((filled.x - x)[:, 0] ** 2).mean().item()
@@ -173,6 +174,24 @@ def test_a_hole_that_hides_everything_and_one_that_hides_nothing() -> None:
     for hidden in (True, False):
         mask = torch.full_like(batch.observed, hidden)
         found, filled = evaluate_with_holes(model, batch, mask, "all", x.mean(0), Imputer(steps=30, burn_in=2))
+        assert filled is not None
         assert filled.x.isfinite().all()
         assert (found.mse is None) == (not hidden)
         assert (found.r_hat_median is None) == (not hidden)
+
+
+def test_a_classifier_without_a_bound_is_measured_on_the_row_as_it_sees_it() -> None:
+    data = images(60)
+    model = initialised(small(C=1.0, bound=False, missing="mask"), data.schema, 3, 0)
+    with torch.no_grad():
+        model.classifier.linear.bias.copy_(torch.tensor([0.0, 1.0, 0.0]))  # everything is of class 1
+    x = torch.from_numpy(data.x.reshape(60, -1)).float() / 255
+    batch = Batch(x, torch.ones_like(x, dtype=torch.bool), torch.from_numpy(data.y))
+    mask = torch.zeros_like(batch.observed)
+    mask[:, :10] = True
+    found, filled = evaluate_with_holes(model, batch, mask, "rows", x.mean(0), Imputer())
+    assert filled is None
+    assert found.mse is None
+    assert set(found.mse_by) == {"zeros", "means"}
+    assert found.error_percent == found.error_by["seen"] == pytest.approx(100 * (data.y != 1).mean())
+    assert found.protocol["method"] == "none"

@@ -26,6 +26,7 @@ class HoleFigures:
 
     mse_by: estimate, last_step (the paper's), zeros, means. error_by: averaged (decision values over the steps),
     last_step (the paper's), zeros, means, and seen (the row with its holes as the network was trained to see them).
+    A model without a bound fills nothing in: its error is that of `seen`.
     """
 
     pattern: str
@@ -59,47 +60,46 @@ def evaluate_with_holes(
     runtime: Runtime | None = None,
     split: str = "test",
     on_progress: Callable[[int, int], None] = lambda _done, _of: None,
-) -> tuple[HoleFigures, Imputation]:
+) -> tuple[HoleFigures, Imputation | None]:
     """The figures for holes where `mask` is true, and what was filled in; `means` are of the training rows."""
     runtime = runtime or Runtime(str(data.x.device), "float32", compile=False)
     truth = values(data.x)
     observed = data.observed & ~mask
     holed = Batch(truth * observed, observed, data.y)
-    found = impute(model, holed, how, seed, runtime, on_progress)
+    found = None if model.generative is None else impute(model, holed, how, seed, runtime, on_progress)
     counted = data.observed & mask
     zeros = torch.where(observed, truth, torch.zeros_like(truth))
     filled = torch.where(observed, truth, means.to(truth))
-    classifies = model.recipe.classifies
     error_by: dict[str, float | None] = {}
-    if classifies:
+    if model.recipe.classifies:
         whole = torch.ones_like(observed)
         scores = {
-            "averaged": found.scores,
-            "last_step": found.last_scores,
             "zeros": decision_values(model, Batch(zeros, whole, data.y)),
             "means": decision_values(model, Batch(filled, whole, data.y)),
             "seen": decision_values(model, holed),
         }
+        if found is not None:
+            scores = {"averaged": found.scores, "last_step": found.last_scores, **scores}
         error_by = {name: _error(score, data.y) for name, score in scores.items()}
-    mse_by = {
-        name: _mse(x, truth, counted)
-        for name, x in (("estimate", found.x), ("last_step", found.last), ("zeros", zeros), ("means", filled))
-    }
-    error = error_by.get("averaged")
+    guesses = {"zeros": zeros, "means": filled}
+    if found is not None:
+        guesses = {"estimate": found.x, "last_step": found.last, **guesses}
+    mse_by = {name: _mse(x, truth, counted) for name, x in guesses.items()}
+    error = error_by.get("averaged" if found is not None else "seen")
     labelled = int((data.y != UNKNOWN).sum())
     return HoleFigures(
         pattern=pattern,
         examples=len(truth),
         labelled=labelled,
         missing_percent=100 * counted.double().mean().item(),
-        mse=mse_by["estimate"],
+        mse=mse_by.get("estimate"),
         error_percent=error,
         error_standard_error=None if error is None else math.sqrt(error * (100 - error) / max(1, labelled - 1)),
         mse_by=mse_by,
         error_by=error_by,
-        r_hat_median=_median(found.r_hat),
-        not_mixed_percent=not_mixed_percent(found),
-        draws_median=_median(found.draws),
+        r_hat_median=None if found is None else _median(found.r_hat),
+        not_mixed_percent=None if found is None else not_mixed_percent(found),
+        draws_median=None if found is None else _median(found.draws),
         protocol=_protocol(model, how, seed, runtime, split),
     ), found
 
@@ -112,11 +112,12 @@ def not_mixed_percent(found: Imputation) -> float | None:
 
 def _protocol(model: MaxMarginDGM, how: Imputer, seed: int, runtime: Runtime, split: str) -> dict[str, Any]:
     image = model.schema.image_shape is not None
+    fills = model.generative is not None
     return {
         "split": split,
         "mse": "squared error over the missing entries, " + ("pixels in [0, 1]" if image else "standardised columns"),
-        "error": "decision values averaged over the steps that are kept",
-        **asdict(how),
+        "error": "decision values averaged over the steps that are kept" if fills else "of the row with its holes",
+        **(asdict(how) if fills else {"method": "none", "steps": 0, "chains": 0}),
         "precision": runtime.precision,
         "imputation_seed": seed,
     }

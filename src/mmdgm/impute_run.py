@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -53,6 +53,8 @@ def evaluate_holes(
     """
     began = time.monotonic()
     trained = load_run(path)
+    if pictures is not None or compared:
+        _need_a_generative_network(trained)
     rows, name = rows_to_look_at(trained, part, data, label)
     assert trained.folder is not None
     train = run_splits(trained.folder).train
@@ -67,10 +69,12 @@ def evaluate_holes(
     found, filled = evaluate_with_holes(
         trained.model, moved, mask.to(device), pattern.text, means, imputer, seed, chosen, name, on_progress
     )
-    drawn = [] if pictures is None else _draw(trained, moved, mask.to(device), filled, found, imputer, seed, pictures)
+    drawn = []
+    if pictures is not None and filled is not None:
+        drawn = _draw(trained, moved, mask.to(device), filled, found, imputer, seed, pictures)
     told = provenance(trained, rows if data is not None else None, began)
     told["pictures"] = [str(picture) for picture in drawn]
-    if compared:
+    if compared and filled is not None:
         few = slice(0, compared)
         hidden = (mask | ~known.observed)[few].numpy()
         told["compared"] = compare(_numbers(train), _numbers(rows.take(few)), hidden, filled.x[few].cpu().numpy(), seed)
@@ -96,8 +100,7 @@ def fill_from_file(
     if not source.exists():
         raise InputError(f"--input: the file '{source}' does not exist.")
     trained = load_run(path)
-    if trained.model.generative is None:
-        raise InputError(f"recipe '{trained.recipe.name}' has no generative network (bound=false): it cannot impute.")
+    _need_a_generative_network(trained)
     rows = load_file(source, label)
     aligned = trained.aligned(replace(rows, classes=(), y=np.full(len(rows), -1)))
     x = _as_stored(source, aligned)
@@ -115,6 +118,11 @@ def fill_from_file(
     for place, content in zip((target, *numbered), contents, strict=True):
         write_atomically(place, content)
     return found, [target, *numbered]
+
+
+def _need_a_generative_network(trained: Trained) -> None:
+    if trained.model.generative is None:
+        raise InputError(f"recipe '{trained.recipe.name}' has no generative network (bound=false): it cannot impute.")
 
 
 def _as_stored(source: Path, rows: Dataset) -> Any:
@@ -170,17 +178,33 @@ def _draw(
         content = plots.histograms(trained.schema.columns, truth, guess, mask.cpu().numpy()[:, first], title)
         write_atomically(folder / f"{name}.png", content)
         return [folder / f"{name}.png"]
+    strip = film(trained, rows, mask, how, seed)
+    write_atomically(folder / f"{name}.png", plots.film_strip(strip.columns, strip.labels, title))
+    write_atomically(folder / f"{name}.gif", plots.animation(strip.frames))
+    return [folder / f"{name}.png", folder / f"{name}.gif"]
+
+
+class Film(NamedTuple):
+    """The first rows while their holes are filled in: every step as a frame, and some of them as labelled columns."""
+
+    columns: list[NDArray[np.float32]]
+    labels: list[str]
+    frames: list[NDArray[np.float32]]
+
+
+def film(trained: Trained, rows: Batch, mask: torch.Tensor, how: Imputer, seed: int) -> Film:
+    """One chain on the first rows, with the holes where `mask` is true."""
     few = rows.between(0, _SHOWN)
     observed = few.observed & ~mask[:_SHOWN]
     holed = Batch(values(few.x) * observed, observed, few.y)
-    frames: list[Any] = []
+    shape = (-1, *(trained.schema.image_shape or ()))
+    frames: list[NDArray[np.float32]] = []
     steps = replace(how, chains=1, copies=0)
-    average = impute(trained.model, holed, steps, seed, watch=lambda x: frames.append(x.float().cpu().numpy())).x
-    shape = (-1, *trained.schema.image_shape)
+    average = impute(
+        trained.model, holed, steps, seed, watch=lambda x: frames.append(x.float().cpu().numpy().reshape(shape))
+    ).x
     truth, hole = (x.float().cpu().numpy().reshape(shape) for x in (values(few.x), torch.where(observed, holed.x, 0.5)))
-    shown = [frames[step].reshape(shape) for step in _FILM_STEPS if step < len(frames)]
-    labels = ["truth", "hole", *(f"step {s}" if s else "start" for s in _FILM_STEPS if s < len(frames)), "estimate"]
-    strip = [truth, hole, *shown, average.float().cpu().numpy().reshape(shape)]
-    write_atomically(folder / f"{name}.png", plots.film_strip(strip, labels, title))
-    write_atomically(folder / f"{name}.gif", plots.animation([frame.reshape(shape) for frame in frames]))
-    return [folder / f"{name}.png", folder / f"{name}.gif"]
+    shown = [step for step in _FILM_STEPS if step < len(frames)]
+    columns = [truth, hole, *(frames[step] for step in shown), average.float().cpu().numpy().reshape(shape)]
+    labels = ["truth", "hole", *(f"step {step}" if step else "start" for step in shown), "estimate"]
+    return Film(columns, labels, frames)

@@ -1,10 +1,10 @@
-"""Pictures: grids of images and learning curves, as bytes of a PNG. No display is needed."""
+"""Pictures: grids of images and learning curves, as bytes of a PNG, or of an SVG. No display is needed."""
 
 import io
 import math
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,35 +13,36 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _INCHES = 0.55
+Kind = Literal["png", "svg"]
 
 
 def grid(images: NDArray[np.float32], title: str, columns: int | None = None) -> bytes:
     """Images (N, H, W) or (N, H, W, 3) with values in [0, 1], row by row, with a caption."""
     columns = columns or math.ceil(math.sqrt(len(images)))
     rows = math.ceil(len(images) / columns)
-    figure = _figure(max(3.0, columns * _INCHES), max(1.5, rows * _INCHES) + 0.4)
+    figure = new_figure(max(3.0, columns * _INCHES), max(1.5, rows * _INCHES) + 0.4)
     axes = figure.add_subplot()
-    axes.imshow(_sheet(images, columns).clip(0, 1), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    axes.imshow(sheet(images, columns).clip(0, 1), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
     axes.set_title(_wrapped(title, 15 * columns * _INCHES), fontsize=9)
     axes.axis("off")
-    return _png(figure)
+    return saved(figure)
 
 
 def _wrapped(title: str, characters: float) -> str:
     return "\n".join(textwrap.wrap(title, max(40, int(characters))))
 
 
-def _sheet(images: NDArray[np.float32], columns: int) -> NDArray[np.float32]:
+def sheet(images: NDArray[np.float32], columns: int) -> NDArray[np.float32]:
     """Images in rows of so many, with white lines between them."""
     n, height, width = images.shape[:3]
     rows = math.ceil(n / columns)
     channels = images.shape[3:] if images.shape[3:] != (1,) else ()
-    sheet = np.ones((rows * (height + 1) + 1, columns * (width + 1) + 1, *channels), dtype=np.float32)
+    made = np.ones((rows * (height + 1) + 1, columns * (width + 1) + 1, *channels), dtype=np.float32)
     for i, image in enumerate(images.reshape(n, height, width, *channels)):
         row, column = divmod(i, columns)
         top, left = row * (height + 1) + 1, column * (width + 1) + 1
-        sheet[top : top + height, left : left + width] = image
-    return sheet
+        made[top : top + height, left : left + width] = image
+    return made
 
 
 def filters(weights: NDArray[np.float32], title: str) -> bytes:
@@ -74,16 +75,16 @@ def pairs(originals: NDArray[np.float32], copies: NDArray[np.float32], title: st
     return grid(np.concatenate(strips), title, columns)
 
 
-def film_strip(columns: Sequence[NDArray[np.float32]], labels: Sequence[str], title: str) -> bytes:
+def film_strip(columns: Sequence[NDArray[np.float32]], labels: Sequence[str], title: str, kind: Kind = "png") -> bytes:
     """The same images side by side at different times, one row an image, one labelled column a time."""
-    figure = _figure(max(3.0, len(columns) * 0.7), max(1.5, len(columns[0]) * 0.7) + 0.6)
+    figure = new_figure(max(3.0, len(columns) * 0.7), max(1.5, len(columns[0]) * 0.7) + 0.6)
     axes = figure.subplots(1, len(columns))
     for ax, images, label in zip(axes, columns, labels, strict=True):
-        ax.imshow(_sheet(images, 1), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        ax.imshow(sheet(images, 1), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
         ax.set_title(label, fontsize=8)
         ax.axis("off")
     figure.suptitle(title, fontsize=9)
-    return _png(figure)
+    return saved(figure, kind)
 
 
 def animation(frames: Sequence[NDArray[np.float32]], scale: int = 3, milliseconds: int = 120) -> bytes:
@@ -92,8 +93,8 @@ def animation(frames: Sequence[NDArray[np.float32]], scale: int = 3, millisecond
 
     pictures = []
     for images in frames:
-        sheet = (_sheet(images, len(images)).clip(0, 1) * 255).round().astype(np.uint8)
-        pictures.append(Image.fromarray(sheet.repeat(scale, axis=0).repeat(scale, axis=1)))
+        whole = (sheet(images, len(images)).clip(0, 1) * 255).round().astype(np.uint8)
+        pictures.append(Image.fromarray(whole.repeat(scale, axis=0).repeat(scale, axis=1)))
     buffer = io.BytesIO()
     times = [milliseconds] * (len(pictures) - 1) + [2000]
     pictures[0].save(buffer, format="GIF", save_all=True, append_images=pictures[1:], duration=times, loop=0)
@@ -106,7 +107,7 @@ def histograms(
     """For every column of a table, what was hidden and what was filled in."""
     across = min(4, len(columns))
     down = math.ceil(len(columns) / across)
-    figure = _figure(3 * across, 2.2 * down + 0.4)
+    figure = new_figure(3 * across, 2.2 * down + 0.4)
     for i, column in enumerate(columns):
         axes = figure.add_subplot(down, across, i + 1)
         hidden = truth[mask[:, i], i]
@@ -121,12 +122,12 @@ def histograms(
         if not i:
             axes.legend(fontsize=7)
     figure.suptitle(title, fontsize=9)
-    return _png(figure)
+    return saved(figure)
 
 
 def learning_curves(metrics: Sequence[dict[str, Any]], title: str) -> bytes:
     """The terms of the objective, and the validation error and bound, over the epochs."""
-    figure = _figure(9, 3.2)
+    figure = new_figure(9, 3.2)
     left, right = figure.subplots(1, 2)
     epochs = [line["epoch"] for line in metrics]
     for term in ("distortion", "rate", "hinge"):
@@ -138,7 +139,7 @@ def learning_curves(metrics: Sequence[dict[str, Any]], title: str) -> bytes:
     _curve(right.twinx(), looked, "valid_error_percent", "error, % (validation)", "tab:red")
     right.set(xlabel="epoch")
     figure.suptitle(title, fontsize=9)
-    return _png(figure)
+    return saved(figure)
 
 
 def _curve(axes: Any, lines: Sequence[dict[str, Any]], key: str, label: str, colour: str) -> None:
@@ -152,13 +153,18 @@ def _curve(axes: Any, lines: Sequence[dict[str, Any]], key: str, label: str, col
     axes.set_ylim(**({"top": 2 * worst_shown, "bottom": 0} if "error" in key else {"bottom": 1.1 * worst_shown}))
 
 
-def _figure(width: float, height: float) -> "Figure":
+def new_figure(width: float, height: float) -> "Figure":
+    """An empty figure of so many inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _png(figure: "Figure") -> bytes:
+def saved(figure: "Figure", kind: Kind = "png") -> bytes:
+    """The bytes of a file; the same figure gives the same bytes."""
+    from matplotlib import rc_context
+
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
+    with rc_context({"svg.hashsalt": "mmdgm"}):
+        figure.savefig(buffer, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
     return buffer.getvalue()

@@ -13,6 +13,7 @@ from mmdgm.cli import (  # noqa: F401  (each adds its command)
     evaluate,
     impute,
     recipes,
+    reproduce,
     results,
     sample,
     train,

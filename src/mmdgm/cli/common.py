@@ -1,7 +1,9 @@
 """What the commands share: the program, its options, and how it speaks."""
 
 import json
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,6 +53,22 @@ def say(message: str) -> None:
 def print_json(content: Any) -> None:
     """One JSON object, for a program, on standard output."""
     print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def asked_to_stop() -> Callable[[], bool]:
+    """Whether an interrupt has come since; the first one lets the step at hand end, the second stops at once."""
+    stopped: list[int] = []
+
+    def stop(number: int, _frame: object) -> None:
+        stopped.append(number)
+        if len(stopped) == 1:
+            say("stopping after this step; once more to stop at once")
+        elif len(stopped) == 2:  # with what the last checkpoint holds
+            raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    return lambda: bool(stopped)
 
 
 def check_png(out: Path) -> None:

@@ -68,14 +68,11 @@ def _print_holes(found: dict[str, Any]) -> None:
     print(f"{found['recipe']}, seed {found['seed']}, {found['examples']:,} rows ({protocol['split']})")
     print(f"  {'holes':20} {found['pattern']}, {found['missing_percent']:.1f} % missing")
     print(f"  {'method':20} {protocol['method']}, {protocol['chains']} x {protocol['steps']} steps")
-    for title, unit, main, others in (
-        ("mean squared error", "", "estimate", found["mse_by"]),
-        ("error", " %", "averaged", found["error_by"]),
-    ):
-        for name, value in others.items():
-            if value is not None:
-                text = f"{value:.4f}" if unit == "" else f"{value:.2f}"
-                print(f"  {title if name == main else '':20} {text}{unit} ({name.replace('_', ' ')})")
+    for title, unit, others in (("mean squared error", "", found["mse_by"]), ("error", " %", found["error_by"])):
+        known = {name: value for name, value in others.items() if value is not None}
+        for i, (name, value) in enumerate(known.items()):
+            text = f"{value:.4f}" if unit == "" else f"{value:.2f}"
+            print(f"  {'' if i else title:20} {text}{unit} ({name.replace('_', ' ')})")
     print_mixing(found["r_hat_median"], found["draws_median"], found["not_mixed_percent"])
     for other in found.get("compared", ()):
         learned = (

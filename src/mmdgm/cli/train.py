@@ -1,6 +1,5 @@
 """mmdgm train."""
 
-import signal
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -8,7 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from mmdgm.cli.common import MOST, Compile, Data, Device, Json, Label, Precision, app, print_json, say
+from mmdgm.cli.common import (
+    MOST,
+    Compile,
+    Data,
+    Device,
+    Json,
+    Label,
+    Precision,
+    app,
+    asked_to_stop,
+    print_json,
+    say,
+)
 from mmdgm.errors import InputError
 
 
@@ -102,21 +113,10 @@ def _run(folder: Path, title: str, tensorboard: bool, as_json: bool, work: Calla
     from mmdgm.runtime import keep_freed_memory
 
     keep_freed_memory()
-    stopped: list[int] = []
-
-    def stop(number: int, _frame: object) -> None:
-        stopped.append(number)
-        if len(stopped) == 2:  # asked twice: at once, with what the last checkpoint holds
-            raise KeyboardInterrupt
-        if len(stopped) > 2:
-            return
-        say("stopping after this step; once more to stop at once")
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    should_stop = asked_to_stop()
     on_metrics = _tensorboard(folder) if tensorboard else lambda _: None
     with ProgressBar(title) as bar:
-        trained = work(on_progress=bar, on_metrics=on_metrics, should_stop=lambda: bool(stopped))
+        trained = work(on_progress=bar, on_metrics=on_metrics, should_stop=should_stop)
     if trained is None:
         say(f"interrupted; go on with: mmdgm train --resume {folder}")
         raise typer.Exit(130)

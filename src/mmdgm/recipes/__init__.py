@@ -21,6 +21,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
         mnist_cnn.cnn_mnist,
         mnist_cnn.cmmva_mnist_best,
         mnist_cnn.cmmva_mnist_holes,
+        mnist_cnn.cnn_mnist_holes,
         mnist_cnn.cva_mnist_paper,
         mnist_cnn.cmmva_mnist_paper,
         svhn.cva_svhn,

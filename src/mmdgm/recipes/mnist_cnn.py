@@ -88,6 +88,19 @@ def cmmva_mnist_holes() -> Recipe:
     )
 
 
+def cnn_mnist_holes() -> Recipe:
+    """What a fair reader would ask for beside `cmmva-mnist-holes`: the same holes, seen by a classifier alone."""
+    return dataclasses.replace(
+        cnn_mnist(),
+        name="cnn-mnist-holes",
+        summary="the CNN that sees where holes are, trained on images with random holes of many kinds",
+        missing="mask",
+        holes=0.9,
+        margin=3.0,
+        epochs=30,
+    )
+
+
 def cmmva_mnist_paper() -> Recipe:
     """The settings of the paper and of its authors' code; about three hours on two cores."""
     return dataclasses.replace(
