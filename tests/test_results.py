@@ -43,10 +43,12 @@ def test_a_verdict_is_at_the_digits_of_the_paper(key: str, ours: float, paper: f
 def test_the_page_sets_every_row_of_the_paper_beside_ours(tmp_path: Path) -> None:
     protocol = {"method": "chain", "steps": 100, "chains": 2}
     by = {"mse_by": {"last_step": 0.06}, "error_by": {"last_step": 1.9, "zeros": 3.0}, "protocol": protocol}
+    compared = [{"imputer": "mmdgm", "rows": 9, "mse": 0.5}, {"imputer": "mean", "rows": 9, "mse": 0.75}]
     found = [
         *(_result(seed, 0.4 + 0.02 * seed) for seed in (0, 1)),
         _result(0, 1.5, pattern="rect:6", mse=0.05, **by),
         _result(1, 1.7, pattern="rect:6", mse=0.06, **by),
+        {**_result(0, 1.0, pattern="rect:8", mse=0.5, compared=compared, **by), "recipe": "cmmva-mnist-holes"},
     ]
     for i, one in enumerate(found):
         (tmp_path / f"{i}.json").write_text(json.dumps(one))
@@ -54,9 +56,11 @@ def test_the_page_sets_every_row_of_the_paper_beside_ours(tmp_path: Path) -> Non
     assert "| CMMVA | 0.45 | `cmmva-mnist` | 0.41 ± 0.01 (better) | 0, 1 |" in text
     assert "| C = 1000 | 0.45 | -99.62 | `cmmva-mnist` | 0.41 ± 0.01 (better) | -90.50 ± 0.71 (better) | 0, 1 |" in text
     assert "| C = 10 | 0.88 | -95.90 | `cmmva-mnist-C-10` | - | - | - | not run yet |" in text
-    assert "| `rect:6` | 0.0637 | 0.0645 | 0.0585 | 0.0597 | 0.0550 ± 0.0071 (better) |" in text
-    assert "| `rect:6` | 7.5 | 2.5 | 1.9 | 1.60 ± 0.14 (better) |" in text
+    assert "| `rect:6` | 0.0637 | 0.0645 | 0.0585 | 0.0597 | 0.0550 ± 0.0071 (better) | - |" in text
+    assert "| `rect:6` | 7.5 | 2.5 | 1.9 | 1.60 ± 0.14 (better) | - |" in text
     assert "| `rect:6` | 0, 1 | 0.0500, 0.0600 | 0.0600, 0.0600 | 1.50, 1.70 | 1.90, 1.90 | 3.00, 3.00 |" in text
+    assert "| hole | `cmmva-mnist-holes` | mean |" in text
+    assert "| `rect:8` | 0.5000 | 0.7500 |" in text
     for line in (line for table in TABLES for line in table.lines):
         assert f"| {line.model} | {line.figures['error_percent']:.2f} |" in text
     for pattern in (pattern for table in HOLE_TABLES for pattern in table.rows):

@@ -20,7 +20,8 @@ _IMPORTANCE_SAMPLES = {True: 10, False: 100}
 class Job:
     """One model: a recipe, and what was set; `reads` names another job and what of it this one is trained on.
 
-    `starts_from` names the job whose recognition network this one starts with.
+    `starts_from` names the job whose recognition network this one starts with. With holes, scikit-learn's imputers fill
+    the first `compared` rows, too.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Job:
     settings: tuple[str, ...] = ()
     reads: tuple[str, What] | None = None
     starts_from: str | None = None
+    compared: int = 0
 
     @property
     def recipe(self) -> Recipe:
@@ -67,7 +69,6 @@ JOBS = {
                 "cva-mnist",
                 "cmmva-mnist",
                 "cmmva-mnist-best",
-                "cmmva-mnist-holes",
                 "cnn-mnist",
                 "cnn-mnist-holes",
                 "cva-svhn",
@@ -77,6 +78,7 @@ JOBS = {
             ),
         ),
         *(Job(f"cmmva-mnist-C-{C}", "cmmva-mnist", (f"C={C}",)) for C in (1, 10, 100, 10000)),
+        Job("cmmva-mnist-holes", "cmmva-mnist-holes", compared=200),
         Job("va-pegasos-mnist", "pegasos", _PEGASOS, reads=("va-mnist", "features")),
         Job("cva-pegasos-mnist", "pegasos", (*_PEGASOS, "split=whole"), reads=("cva-mnist", "features")),
         Job("cva-pegasos-svhn", "pegasos", (*_PEGASOS, "split=whole"), reads=("cva-svhn", "features")),

@@ -170,17 +170,17 @@ class Reproduction:
         if target.patterns and job.name in target.jobs:
             for pattern in target.patterns:
                 name = f"{job.name}-seed-{seed}-{pattern.replace(':', '-')}.json"
-                self._write_result(name, path, job, partial(self._with_holes, path, pattern))
+                self._write_result(name, path, job, partial(self._with_holes, path, pattern, job.compared))
         elif not target.patterns:
             K = self.size.likelihood(job.recipe) if job.recipe.bound else 0
             name = f"{job.name}-seed-{seed}.json"
             self._write_result(name, path, job, partial(api.evaluate_run, path, "test", importance_samples=K))
 
-    def _with_holes(self, path: Path, pattern: str) -> dict[str, Any]:
+    def _with_holes(self, path: Path, pattern: str, compared: int) -> dict[str, Any]:
         with self.watch(f"{path.name}, {pattern}") as bar:
-            return evaluate_holes(
-                path, parse_pattern(pattern), "test", runtime=self._runtime, on_progress=bar.rows, **self.size.imputer
-            )
+            hooks: dict[str, Any] = {"runtime": self._runtime, "on_progress": bar.rows}
+            few = min(compared, self.size.points)
+            return evaluate_holes(path, parse_pattern(pattern), "test", compared=few, **hooks, **self.size.imputer)
 
     def _write_result(self, name: str, path: Path, job: Job, look: Callable[[], dict[str, Any]]) -> None:
         if self.should_stop():
