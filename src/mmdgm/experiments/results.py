@@ -232,8 +232,8 @@ def _other_imputers(table: HoleTable, rows: list[Row]) -> str:
     lines += [_cells([f"`{pattern}`", *(f"{one['mse']:.4f}" for one in found[pattern])]) for pattern in patterns]
     about = (
         "scikit-learn's imputers on the same holes, mean squared error of the first "
-        f"{found[patterns[0]][0]['rows']} test images (few, since two of them are slow); what each learned from stands in "
-        "the JSON:"
+        f"{found[patterns[0]][0]['rows']} test images (few, since two of them are slow); the JSON says what each learned "
+        "from:"
     )
     return "\n\n".join(["", about, "\n".join(lines)])
 
