@@ -25,6 +25,31 @@ _ABOUT = {
 }
 
 
+_PROTOCOLS = """## Where protocols differ
+
+What the paper says, what its authors' released code does where that is another thing, and what stands in our columns.
+
+- **The bound** is not defined in the paper's tables. The code trains on pixels that are binarised anew for every
+  mini-batch and measures on grey ones, with one sample of z. So do ours; the same model's bound is 22 nats higher on
+  thresholded pixels, and no model can pass -45.53 on grey ones.
+- **C and the margin.** The paper names C = 15 and C = 1000. The code has a margin of 3 beside the first and of 1 beside
+  the second; ours has these in the recipes with the paper's networks.
+- **Row C = 0 of table 2** is another model: a CVA, and a linear classifier fitted to its features afterwards. Our two
+  rows for it are the CVA, which has the bound, and Pegasos on its features, which has the error.
+- **Selection.** The code keeps the epoch with the lowest validation error for the fully connected models, and none for
+  the convolutional ones. Ours keep the last weights, averaged.
+- **Sparsity.** The code adds an undocumented penalty on mean activations to MMVA alone. Ours has none.
+- **Dropout.** The paper has three layers of it in CMMVA; in the code they stand before z, too, and CVA has two. Ours drop
+  units on the classifier's way alone; `cmmva-mnist-paper` and `cva-mnist-paper` do as the code did.
+- **SVHN.** Both models of the paper start from a CNN that was trained on labels, so its CVA + Pegasos has seen them; the
+  release says that five runs were made and one chosen. Ours start from nothing, but for `cmmva-svhn-from-cnn`, and every
+  seed is printed.
+- **Filling in.** The paper scores the last image of one chain. Ours is the mean over the steps; the last image's figure
+  stands beside it below ("of the last step").
+- **The CNN with holes** of the paper sees noise in the hole. Ours sees zeros; the training mean stands beside it in the
+  JSON, and `cnn-mnist-holes` sees where the hole is."""
+
+
 @dataclass(frozen=True)
 class Row:
     """One recipe, whole rows or with a pattern of holes: its figures on the test set over all seeds."""
@@ -161,6 +186,7 @@ def page(rows: list[Row]) -> str:
         "## The paper's tables beside ours",
         *(beside(table, rows) for table in TABLES),
         *(beside_with_holes(table, rows) for table in HOLE_TABLES),
+        _PROTOCOLS,
     ]
     for data, about in _ABOUT.items():
         own = [row for row in rows if row.data == data and row.pattern is None]
@@ -231,9 +257,8 @@ def _other_imputers(table: HoleTable, rows: list[Row]) -> str:
     lines = [_cells(["hole", *names]), _cells(["---"] * (1 + len(names)))]
     lines += [_cells([f"`{pattern}`", *(f"{one['mse']:.4f}" for one in found[pattern])]) for pattern in patterns]
     about = (
-        "scikit-learn's imputers on the same holes, mean squared error of the first "
-        f"{found[patterns[0]][0]['rows']} test images (few, since two of them are slow); the JSON says what each learned "
-        "from:"
+        f"scikit-learn's imputers on the same holes, mean squared error of the first {found[patterns[0]][0]['rows']} test "
+        "images (few, since two of them are slow); the JSON says what each learned from:"
     )
     return "\n\n".join(["", about, "\n".join(lines)])
 
