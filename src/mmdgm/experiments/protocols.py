@@ -17,8 +17,9 @@ What the paper says, what its authors' released code does where that is another 
 columns.
 
 - **The bound** is not defined in the paper's tables. The code trains on pixels that are binarised anew for every
-  mini-batch and measures on grey ones, with one sample of z. So do ours; the same model's bound is 22 nats higher
-  on thresholded pixels, and no model can pass -45.53 on grey ones.
+  mini-batch and measures on grey ones, with one sample of z; the convolutional code trains on
+  grey ones. Every bound here is of grey pixels with one sample, however the recipe was trained. The same model's bound
+  is 22 nats higher on thresholded pixels, and no model can pass -45.53 on grey ones.
 - **C and the margin.** The paper names C = 15 and C = 1000. The code has a margin of 3 beside the first and of 1
   beside the second; ours has these in the recipes with the paper's networks.
 - **Row C = 0 of table 2** is another model: a CVA, and a linear classifier fitted to its features afterwards. Our
@@ -29,8 +30,8 @@ columns.
 - **Dropout.** The paper has three layers of it in CMMVA; in the code they stand before z, too, and CVA has two.
   Ours drop units on the classifier's way alone; `cmmva-mnist-paper` and `cva-mnist-paper` do as the code did.
 - **SVHN.** Both models of the paper start from a CNN that was trained on labels, so its CVA + Pegasos has seen
-  them; the release says that five runs were made and one chosen. Ours start from nothing, but for `cmmva-svhn-
-  from-cnn`, and every seed is printed.
+  them; the release says that five runs were made and one chosen. Ours start from nothing, but for
+  `cmmva-svhn-from-cnn`, and every seed is printed.
 - **Filling in.** The paper scores the last image of one chain. Ours is the mean over the steps; the last image's
   figure stands beside it below ("of the last step").
 - **The CNN with holes** of the paper sees noise in the hole. Ours sees zeros; the training mean stands beside it

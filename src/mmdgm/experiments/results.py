@@ -223,8 +223,8 @@ def _other_imputers(table: HoleTable, rows: list[Row]) -> str:
     lines += [_cells([f"`{pattern}`", *(f"{one['mse']:.4f}" for one in found[pattern])]) for pattern in patterns]
     count = found[patterns[0]][0]["rows"]
     about = (
-        f"scikit-learn's imputers on the same holes, mean squared error of the first {count} test images (few, since two "
-        "of them are slow); the JSON says what each learned from:"
+        f"scikit-learn's imputers on the same holes, mean squared error of the first {count} test images (few, since "
+        "two of them are slow); the JSON says what each learned from:"
     )
     return "\n\n".join(["", about, "\n".join(lines)])
 
