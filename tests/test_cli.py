@@ -221,6 +221,8 @@ BAD = {
     "bench what cannot impute": (("bench", "impute", "--recipe", "cnn-mnist"), "has a generative network"),
     "unknown split": (("evaluate", "nowhere", "--split", "tets"), "did you mean 'test'"),
     "unknown command": (("trian",), "train"),
+    "unknown target": (("reproduce", "tabel2"), "did you mean 'table2'"),
+    "no seeds": (("reproduce", "table2", "--seeds", 0), "--seeds"),
     "unknown get": (("data", "get", "mnits"), "did you mean 'mnist'"),
     "table as picture": (("data", "show", "digits", "--out", "x.jpg"), "must end in .png"),
     "unknown recipe to show": (("recipes", "x"), "known: class-condition-va, "),

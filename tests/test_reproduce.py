@@ -74,7 +74,9 @@ def test_a_target_from_data_to_its_files(work: Reproduction, runs: Path, name: s
 
 
 def test_what_is_done_is_not_done_again(work: Reproduction, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert work.plan("samples-svhn").runs_to_train == 2
     work.target("samples-svhn")
+    assert work.plan("samples-svhn").in_words().endswith("2 models, seeds 0; all are trained")
     before = {path: path.stat().st_mtime_ns for path in work.runs.rglob("*")}
     monkeypatch.setattr("mmdgm.experiments.reproduce.api.train", None)
     work.target("samples-svhn")

@@ -25,6 +25,7 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="All of it on 300 rows and for one epoch, to see that it works.")
     ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only say what there is to do, and how long it takes.")] = False,
     seeds: Annotated[int, typer.Option(min=1, help="How many, from 0 on.")] = 1,
     out: Annotated[
         Path | None, typer.Option(help="For results, tables, figures (default: experiments; --quick: runs/quick).")
@@ -44,6 +45,7 @@ def reproduce(
     from mmdgm.progress import ProgressBar
     from mmdgm.runtime import keep_freed_memory
 
+    targets = tuple(TARGETS) if target == _ALL else (target,)
     out = out or Path("runs/quick" if quick else "experiments")
     if out.exists() and not out.is_dir():
         raise InputError(f"--out must be a folder; '{out}' is a file.")
@@ -52,7 +54,12 @@ def reproduce(
     work = Reproduction(
         out, runs, tuple(range(seeds)), QUICK if quick else WHOLE, say, ProgressBar, asked_to_stop(), compile
     )
-    done, failed = _do(work, tuple(TARGETS) if target == _ALL else (target,))
+    if plan:
+        plans = [work.plan(name)._asdict() for name in targets]
+        if as_json:
+            print_json({"plans": plans})
+        return
+    done, failed = _do(work, targets)
     if as_json:
         print_json({"done": done, "failed": failed})
     else:

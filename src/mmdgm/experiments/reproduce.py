@@ -4,13 +4,14 @@ A finished run of the same recipe, seed and data is used as it is; one that was 
 written as soon as it is there, so that an interrupt loses nothing.
 """
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +36,26 @@ _SHARE_OF_PRODUCTS = 0.35
 """What training reaches of a machine's rate of matrix products, about."""
 
 
+class Plan(NamedTuple):
+    """What there is to do; `minutes` are of training alone, for runs that were not begun."""
+
+    target: str
+    about: str
+    models: int
+    seeds: tuple[int, ...]
+    runs_to_train: int
+    minutes: float
+
+    def in_words(self) -> str:
+        """In a line or two."""
+        seeds = ", ".join(map(str, self.seeds))
+        told = f"{self.target}: {self.about}. {self.models} models, seeds {seeds}; "
+        if not self.runs_to_train:
+            return told + "all are trained"
+        runs = self.models * len(self.seeds)
+        return told + f"{self.runs_to_train} of {runs} runs are to be trained, about {self.minutes:.0f} minutes"
+
+
 class Interrupted(Exception):  # noqa: N818 - nothing is wrong
     """The user asked to stop; what was done is kept."""
 
@@ -56,7 +77,7 @@ class Reproduction:
     def target(self, name: str) -> dict[str, Any]:
         """One table or figure, from its plan to its files."""
         target = TARGETS[name]
-        self._announce(target)
+        self.plan(name)
         paths = {(job.name, seed): self._done(job, seed) for seed in self.seeds for job in in_order(target.jobs)}
         if target.table is not None:
             for (job_name, seed), path in paths.items():
@@ -71,25 +92,22 @@ class Reproduction:
     def _results(self) -> Path:
         return self.out / "results"
 
-    def _announce(self, target: Target) -> None:
-        """What will be done, and about how long it takes here."""
-        jobs, ceiling, left, waiting = in_order(target.jobs), 0.0, 0.0, 0
-        for job in jobs:
-            for seed in self.seeds:
-                if not job.reads and (found := self._find(job, seed)) and found.result is not None:
-                    continue
-                waiting += 1
-                if not job.reads:  # the others are small beside these
-                    ceiling = ceiling or _products_a_second()
-                    recipe = self.size.recipe(job)
-                    left += operations(recipe, split(self._rows(job.data)[1], recipe.split, seed))
-        minutes = (
-            f"about {left / (_SHARE_OF_PRODUCTS * ceiling) / 60:.0f} minutes of training" if left else "no training"
-        )
-        self.say(
-            f"{target.name}: {target.about}. {len(jobs)} models, seeds {', '.join(map(str, self.seeds))}; "
-            f"{waiting} of {len(jobs) * len(self.seeds)} runs are to be made or looked up: {minutes}"
-        )
+    def plan(self, name: str) -> Plan:
+        """What there is to do for a target, and about how long it takes here."""
+        target, left, waiting = TARGETS[name], 0.0, 0
+        jobs = in_order(target.jobs)
+        for job, seed in itertools.product(jobs, self.seeds):
+            found = self._find(job, seed)
+            if found is not None and found.result is not None:
+                continue
+            waiting += 1
+            if not job.reads:  # the others are small beside these
+                recipe = self.size.recipe(job)
+                left += operations(recipe, split(self._rows(job.data)[1], recipe.split, seed))
+        minutes = left / (_SHARE_OF_PRODUCTS * _products_a_second()) / 60 if left else 0.0
+        plan = Plan(name, target.about, len(jobs), self.seeds, waiting, minutes)
+        self.say(plan.in_words())
+        return plan
 
     def _rows(self, name: str) -> tuple[str, Dataset]:
         """Data by what finds them again (a name or a file), and the rows; small ones are written to a file first."""
