@@ -1,8 +1,8 @@
 """Decision values as probabilities: p(y | x) = softmax(F(y; x) / T), with one temperature T for all classes.
 
-Dividing by a temperature keeps the order of the classes and, for two classes, that of the rows: a row that scores higher
-is given a higher probability. The temperature is the one under which labels of rows that were held out from training
-are most probable. They count as Platt (1999) has them: a class with k of the rows is certain of its own to
+Dividing by a temperature keeps the order of the classes and, for two classes, that of the rows: a row that scores
+higher is given a higher probability. The temperature is the one under which labels of rows that were held out from
+training are most probable. They count as Platt (1999) has them: a class with k of the rows is certain of its own to
 (k + 1) / (k + 2) and not to 1, or a handful of rows, all of them right, would ask for a temperature of zero.
 """
 

@@ -1,13 +1,14 @@
-"""How unlike the training rows a row is. The bound alone is no answer: an all-black image is simple, so its bound is high.
+"""How unlike the training rows a row is. The bound alone is no answer: an all-black image is simple, its bound high.
 
     bound        D + R: how improbable the model calls the row
     regret       the most that the bound could be raised by a posterior of the row's own (Xiao, Yan and Amit 2020):
                  max_{mu, sigma} -(D + R) at q = N(mu, diag sigma^2), less -(D + R) at the recognised q. A recognition
                  network that never saw such rows is far from the best posterior.
-    typicality   how far D and R are from those of the training rows: their squared Mahalanobis distance, so that a row
-                 whose bound is much too good is unlike them, too (after Nalisnick et al. 2019)
+    typicality   how far D, R and regret are from those of the training rows, each as asinh (a logarithm that takes any
+                 number): their squared Mahalanobis distance. A row whose bound is much too good is unlike them, too
+                 (after Nalisnick et al. 2019), and so is one whose bound is theirs but not for their reasons.
 
-All are in the sense that more is stranger. Only what is observed of a row counts.
+All are in the sense that more is stranger. Only what is observed of a row counts; for typicality, in proportion to it.
 """
 
 from dataclasses import dataclass
@@ -98,20 +99,30 @@ def _parts(model: MaxMarginDGM, rows: Batch) -> list[tuple[Tensor, Tensor]]:
 
 @dataclass(frozen=True)
 class Typical:
-    """Mean and inverse covariance of (D, R) over the training rows."""
+    """Mean and inverse covariance of (D, R, regret) over training rows, in units that a hole does not change."""
 
     mean: NDArray[np.float64]
     precision: NDArray[np.float64]
 
     @staticmethod
-    def fitted(D: Tensor, R: Tensor) -> "Typical":
-        """From the terms of the training rows; a small ridge stands for what few rows cannot tell."""
-        both = torch.stack([D, R], dim=1).double().cpu().numpy()
-        spread = np.cov(both.T, bias=True) + 1e-6 * np.eye(2)
-        return Typical(both.mean(0), np.linalg.inv(spread))
+    def fitted(model: MaxMarginDGM, rows: Batch, how: Regret, seed: int) -> "Typical":
+        """From training rows; a small ridge stands for what few rows cannot tell."""
+        seen = _statistics(model, rows, how, seed)
+        spread = np.atleast_2d(np.cov(seen.T, bias=True)) + 1e-4 * np.eye(3)
+        return Typical(seen.mean(0), np.linalg.inv(spread).astype(np.float64))
 
-    def distance(self, D: Tensor, R: Tensor) -> NDArray[np.float64]:
+    def distance(self, model: MaxMarginDGM, rows: Batch, how: Regret, seed: int) -> NDArray[np.float64]:
         """The squared Mahalanobis distance of every row."""
-        apart = torch.stack([D, R], dim=1).double().cpu().numpy() - self.mean
+        apart = _statistics(model, rows, how, seed) - self.mean
         found: NDArray[np.float64] = np.einsum("ni,ij,nj->n", apart, self.precision, apart)
         return found
+
+
+def _statistics(model: MaxMarginDGM, rows: Batch, how: Regret, seed: int) -> NDArray[np.float64]:
+    """asinh of D, R and regret, (rows, 3); what only observed entries add to, as if all entries were observed."""
+    D, R = terms(model, rows, how.samples, seed)
+    share = rows.observed.double().mean(-1).clamp(min=1 / rows.observed.shape[1]).to(D)
+    regret = likelihood_regret(model, rows, how, seed)
+    both = torch.stack([D / share, R, regret / share], dim=1).double().cpu().numpy()
+    found: NDArray[np.float64] = np.arcsinh(both)
+    return found

@@ -31,7 +31,8 @@ def sample(model: MaxMarginDGM, n: int, seed: int = 0, draw: bool = False, y: in
         classes = (
             torch.arange(n, device=device) % max(1, model.told) if y is None else torch.full((n,), y, device=device)
         )
-        p = generative(model.latents.prior(like).sample().unsqueeze(0), model.label(classes))
+        z = model.latents.prior(like).sample().to(model.classifier.linear.weight.dtype)
+        p = generative(z.unsqueeze(0), model.label(classes))
         x = p.sample() if draw else p.mean
     return _in_own_units(model, x[0])
 

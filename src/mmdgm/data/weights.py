@@ -6,6 +6,7 @@ it would be with the rows repeated. The mini-batches are then unbiased draws of 
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,25 +33,25 @@ def at_least_once(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     Whole weights stay as they are, and so do any that count a row once or more on average.
     """
     some = weights > 0
-    return weights * max(1.0, some.sum() / weights.sum())
+    return weights * max(1.0, float(some.sum() / weights.sum()))
 
 
 def merged(dataset: Dataset) -> Dataset:
-    """Every distinct row once, with the weight of all that equal it, in an order of their content; weight 0 is left out.
+    """Every distinct row once, with the weight of all that equal it, in an order of their content; none of weight 0.
 
-    So what is learned depends on the order of the rows no more than it does on how a repetition is written.
+    So what is learned depends neither on the order of the rows nor on how a repetition is written.
     """
     weights = np.ones(len(dataset)) if dataset.weights is None else dataset.weights
     content = _bytes(dataset.x, dataset.y)
     _, first, which = np.unique(content, return_index=True, return_inverse=True)
     total = np.bincount(which, weights=weights)
     kept = total > 0
-    return replace(dataset.take(first[kept]), weights=total[kept])
+    return replace(dataset.take(first[kept]), weights=total[kept].astype(np.float64))
 
 
 def _bytes(x: Values, y: Labels) -> NDArray[np.void]:
     """Each row and its label as one value that can be sorted; all NaN are alike, and so are 0 and -0."""
-    rows = x.reshape(len(x), -1)
+    rows: NDArray[Any] = x.reshape(len(x), -1)
     if rows.dtype.kind == "f":
         rows = np.where(np.isnan(rows), np.nan, rows + 0.0).astype(rows.dtype)
     parts = [np.ascontiguousarray(part).view(np.uint8).reshape(len(x), -1) for part in (rows, y)]

@@ -26,7 +26,7 @@ from mmdgm.sampling import sample_of_classes
 class MaxMarginDGMClassifier(ClassifierMixin, DeepGenerative):  # type: ignore[misc]
     """A max-margin deep generative model as a scikit-learn classifier, transformer and imputer."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **DeepGenerative._parameter_constraints,
         "C": [Interval(numbers.Real, 0, None, closed="neither")],
         "margin": [Interval(numbers.Real, 0, None, closed="neither")],
@@ -47,7 +47,7 @@ class MaxMarginDGMClassifier(ClassifierMixin, DeepGenerative):  # type: ignore[m
         batch_size: int | None = None,
         learning_rate: float = 3e-3,
         dropout: float = 0.1,
-        holes: float = 0.5,
+        holes: float = 0.8,
         weight_decay: float = 1.0,
         columns: Columns = None,
         unlabelled: Any = AUTO,
@@ -188,5 +188,5 @@ class MaxMarginDGMClassifier(ClassifierMixin, DeepGenerative):  # type: ignore[m
                 raise unknown("class", str(label), map(str, self.classes_.tolist()))
         model = self._learned.model
         which = codes(np.searchsorted(self.classes_, wished), model.classifier.linear.weight.device)
-        drawn = sample_of_classes(model, which, self._learned.class_latents, self._seed)
+        drawn = sample_of_classes(model, which, self._learned.class_latents, self._drawing_seed())
         return self._reader.write(drawn.reshape(n_samples, -1))

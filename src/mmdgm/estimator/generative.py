@@ -28,7 +28,7 @@ from mmdgm.data.weights import at_least_once, merged
 from mmdgm.embedding import embed
 from mmdgm.estimator.learning import How, Learned, batch_for, learn, using_threads
 from mmdgm.estimator.plan import Settings, recipe_for, runtime_for
-from mmdgm.estimator.rows import Reader, is_table, learn_reader
+from mmdgm.estimator.rows import is_table, learn_reader
 from mmdgm.evaluation import importance_weighted
 from mmdgm.filling import fill_rows
 from mmdgm.imputation import Imputer
@@ -51,7 +51,7 @@ _count = Interval(numbers.Integral, 1, None, closed="left")
 class DeepGenerative(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """The part of an estimator that needs no labels; `MaxMarginDGM` and `MaxMarginDGMClassifier` are final."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "latent_size": [_count],
         "hidden_layer_sizes": ["array-like"],
         "epochs": [_count, None],
@@ -204,8 +204,9 @@ class DeepGenerative(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc
     def impute(self, X: Any, return_spread: bool = False) -> Any:
         """X with its holes filled by their expectation, what is observed as it was; and how unsure each value is.
 
-        A filled value is the mean of p(x | z) over draws of z from q(z | x): the same for the same row, whatever rows are
-        beside it. The spread is a standard deviation in the column's units, for a category the probability of another one.
+        A filled value is the mean of p(x | z) over draws of z from q(z | x): the same for the same row, whatever rows
+        are beside it. The spread is a standard deviation in the column's units, for a category the probability of
+        another one.
         """
         X, rows, batch = self._batch(X)
         how = Imputer("direct", steps=_FILLING_DRAWS, burn_in=0, chains=1, common=True)
@@ -219,10 +220,16 @@ class DeepGenerative(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc
         return filled, spread.reshape(X.shape)
 
     def sample(self, n_samples: int = 1) -> Any:
-        """New rows from p(z) p(x | z): the mean of each p(x | z), in the units of the training rows."""
+        """New rows from p(z) p(x | z): the mean of each p(x | z), in the units of the training rows.
+
+        Which rows is up to `random_state`: an integer gives the same ones at every call.
+        """
         check_is_fitted(self)
-        drawn = sample(self._learned.model, n_samples, self._seed)
+        drawn = sample(self._learned.model, n_samples, self._drawing_seed())
         return self._reader.write(drawn.reshape(n_samples, -1))
+
+    def _drawing_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(_MOST_SEED))
 
     def reconstruct(self, X: Any) -> Any:
         """Rows as the model sees them: the mean of p(x | z) for z from q(z | x); holes are filled, too."""
@@ -240,19 +247,19 @@ class DeepGenerative(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc
         values: NDArray[np.float64] = found.numpy()
         return values
 
-    def outlier_score(self, X: Any, method: str = "regret") -> NDArray[np.float64]:
+    def outlier_score(self, X: Any, method: str = "typicality") -> NDArray[np.float64]:
         """How unlike the training rows a row is; more is stranger (see `mmdgm.novelty`)."""
-        if method not in ("regret", "typicality", "bound"):
-            raise ValueError(f"method must be 'regret', 'typicality' or 'bound'; got {method!r}.")
+        if method not in ("typicality", "regret", "bound"):
+            raise ValueError(f"method must be 'typicality', 'regret' or 'bound'; got {method!r}.")
         _, _, batch = self._batch(X)
         model = self._learned.model
         with using_threads(self.threads):
+            if method == "typicality":
+                return self._learned.typical.distance(model, batch, Regret(), self._seed)
             if method == "regret":
                 found = likelihood_regret(model, batch, Regret(), self._seed)
             else:
                 D, R = terms(model, batch, Regret.samples, self._seed)
-                if method == "typicality":
-                    return self._learned.typical.distance(D, R)
                 found = D + R
         scores: NDArray[np.float64] = found.double().cpu().numpy()
         return scores

@@ -11,7 +11,6 @@ from sklearn.utils.validation import _assert_all_finite, check_consistent_length
 
 from mmdgm.data.dataset import UNKNOWN, Labels
 
-
 AUTO = "auto"
 _MARK = -1
 _NOTHING = object()
@@ -20,8 +19,8 @@ _NOTHING = object()
 def mark_of(y: NDArray[Any], unlabelled: Any, classes: Iterable[Any] | None) -> Any:
     """The value of y that stands for no label.
 
-    By itself it is -1, as in sklearn.semi_supervised, unless -1 is among the classes; where these are not named, it is one
-    if there is but one other: -1 and 1 are what many call two classes.
+    By itself it is -1, as in sklearn.semi_supervised, unless -1 is among the classes; where these are not named, it is
+    one if there is but one other: -1 and 1 are what many call two classes.
     """
     if not isinstance(unlabelled, str) or unlabelled != AUTO:
         return unlabelled
@@ -41,9 +40,7 @@ def is_unlabelled(y: NDArray[Any], unlabelled: Any) -> NDArray[np.bool_]:
     return np.array([bool(label == unlabelled) for label in y.tolist()], dtype=bool)
 
 
-def checked(
-    y: Any, X: Any, unlabelled: Any, classes: Iterable[Any] | None
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def checked(y: Any, X: Any, unlabelled: Any, classes: Iterable[Any] | None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """y as one column of labels, and where there is one; scikit-learn's errors for what is no classification."""
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")

@@ -18,9 +18,10 @@ from mmdgm.calibration import temperature
 from mmdgm.data.batches import Batch, resident, values
 from mmdgm.data.dataset import UNKNOWN, Dataset
 from mmdgm.data.splits import Splits, stratified
+from mmdgm.data.weights import places
 from mmdgm.evaluation import decision_values
 from mmdgm.model import MaxMarginDGM
-from mmdgm.novelty import Typical, terms
+from mmdgm.novelty import Regret, Typical
 from mmdgm.optimisation import build_optimiser
 from mmdgm.recipes import Recipe
 from mmdgm.runtime import Runtime
@@ -29,8 +30,8 @@ from mmdgm.training import Progress, State, Trainer
 
 MANY_ROWS = 1000
 """From here on a held-out share is not missed."""
-_SAMPLES = 10
-"""Draws of z for the bound of the training rows."""
+_TYPICAL_ROWS = 500
+"""Training rows that say what is typical."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,12 @@ def learn(rows: Dataset, how: How, before: Learned | None = None) -> Learned:
         state = _trained(rows, how, last)
     model = for_use(state, how.runtime)
     seen = batch_for(model, rows)
-    D, R = terms(model, seen, _SAMPLES, how.seed)
+    some = np.random.default_rng([how.seed, 2]).permutation(len(rows))[:_TYPICAL_ROWS]
+    typical = Typical.fitted(model, batch_for(model, rows.take(some)), Regret(), how.seed)
     weights = torch.from_numpy(_weights(rows)).to(seen.x)
     if found is None:
         found = how.recipe.margin if before is None else before.temperature
-    return Learned(
-        model, found, state.epoch, class_latents(model, seen, weights), Typical.fitted(D, R), state, trial
-    )
+    return Learned(model, found, state.epoch, class_latents(model, seen, weights), typical, state, trial)
 
 
 def hold_out(rows: Dataset, how: How) -> tuple[Dataset, Dataset]:
@@ -115,7 +115,7 @@ def _without_the_only_ones(rows: Dataset, held: Any) -> Any:
 def _trained(rows: Dataset, how: How, before: State | None, held: Dataset | None = None) -> State:
     """A state whose best weights are the last ones or, with rows held out, those of the best look at them."""
     recipe = how.recipe
-    size = min(recipe.batch_size, int(round(_weights(rows).sum())) or 1)
+    size = min(recipe.batch_size, places(_weights(rows)))
     recipe = replace(recipe, batch_size=size)
     if held is not None and len(held):
         recipe = replace(recipe, split="paper", select="best")
@@ -169,7 +169,8 @@ def _weights(rows: Dataset) -> Any:
 def for_use(state: State, runtime: Runtime) -> MaxMarginDGM:
     """The model with its best weights, in double precision wherever there is one.
 
-    In double precision the figures of a row are the same, to all digits that anyone compares, whatever rows are beside it.
+    In double precision the figures of a row are the same whatever rows are beside it, to all digits that anyone
+    compares.
     """
     model = copy.deepcopy(state.current)
     model.load_state_dict(state.best)

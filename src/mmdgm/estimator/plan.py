@@ -85,5 +85,3 @@ def runtime_for(device: str, operations: float) -> Runtime:
     if operations < _WORTH_A_RUNTIME:
         return Runtime(device, "float32", compile=False)
     return choose_runtime(device, operations=operations)
-
-

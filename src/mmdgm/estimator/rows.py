@@ -38,6 +38,7 @@ class Reader:
     values: tuple[tuple[Any, ...], ...] = ()
     low: float = 0.0
     high: float = 1.0
+    names: tuple[Any, ...] | None = None
 
     @property
     def is_image(self) -> bool:
@@ -54,12 +55,15 @@ class Reader:
 
     def _pixels(self, X: NDArray[Any]) -> Values:
         if X.shape[1:] != self.schema.image_shape:
-            raise ValueError(f"X has images of shape {X.shape[1:]}, but images of {self.schema.image_shape} are expected.")
+            raise ValueError(
+                f"X has images of shape {X.shape[1:]}, but images of {self.schema.image_shape} are expected."
+            )
         flat = X.reshape(len(X), -1)
         if X.dtype == np.uint8 and (self.low, self.high) == (0, 255):
             return flat
         scaled = (flat.astype(np.float32) - np.float32(self.low)) / np.float32(self.high - self.low)
-        return np.clip(scaled, 0, 1)
+        pixels: NDArray[np.float32] = np.clip(scaled, 0, 1)
+        return pixels
 
     def write(self, rows: NDArray[Any], X: Any = None) -> Any:
         """Rows of the library in the user's units, as an array or, like X, as a table; only the holes of X if given."""
@@ -68,6 +72,8 @@ class Reader:
             return own if X is None else np.where(np.isnan(X), own.astype(X.dtype), X) if X.dtype.kind == "f" else X
         if is_table(X):
             return self._table(rows, X)
+        if X is None and self.names is not None:
+            return self._new_table(rows)
         numbers = np.full((len(rows), self.width), np.nan)
         made = numbers.astype(object) if any(_texts(v) for v in self.values) else numbers
         for i, at in enumerate(self.kept):
@@ -85,6 +91,16 @@ class Reader:
                 made.isetitem(at, own)
         return made
 
+    def _new_table(self, rows: NDArray[Any]) -> Any:
+        """New rows as a table; whoever fitted a table has pandas."""
+        import pandas
+
+        assert self.names is not None
+        own = {at: self._own(rows, i) for i, at in enumerate(self.kept)}
+        nothing = np.full(len(rows), np.nan)
+        made = pandas.DataFrame({at: own.get(at, nothing) for at in range(self.width)})
+        return made.set_axis(list(self.names), axis=1)
+
     def _own(self, rows: NDArray[Any], i: int) -> NDArray[Any]:
         """A column in the user's values: categories as they were called, numbers as they are."""
         if not self.values[i]:
@@ -92,7 +108,9 @@ class Reader:
         table = np.empty(len(self.values[i]), dtype=object)
         table[:] = self.values[i]
         codes = rows[:, i].round().astype(np.int64).clip(0, len(table) - 1)
-        own = table[codes]
+        own: NDArray[Any] = table[codes]
+        if all(isinstance(value, bool | np.bool_) for value in self.values[i]):
+            return own.astype(bool)
         return own if _texts(self.values[i]) else own.astype(np.float64)
 
     def to_json(self) -> dict[str, Any]:
@@ -106,6 +124,7 @@ class Reader:
             "schema": Schema.from_json(stored["schema"]),
             "kept": tuple(stored["kept"]),
             "values": tuple(map(tuple, stored["values"])),
+            "names": None if stored["names"] is None else tuple(stored["names"]),
         }
         return Reader(**{**stored, **changes})
 
@@ -132,7 +151,8 @@ def learn_reader(X: Any, columns: Columns, weights: NDArray[np.float64], names: 
     if not kept:
         raise ValueError("X has no observed value: every entry is NaN. At least one feature needs one.")
     found = [_column(_cells(X, at), str(names[at]), kinds.get(at)) for at in kept]
-    reader = Reader(Schema(columns=tuple(c for c, _ in found)), width, kept, tuple(v for _, v in found))
+    schema = Schema(columns=tuple(c for c, _ in found))
+    reader = Reader(schema, width, kept, tuple(v for _, v in found), names=tuple(names) if is_table(X) else None)
     x = reader.read(X)
     return replace(reader, schema=_on_one_scale(reader.schema.fitted(x, weights), x))
 
@@ -190,14 +210,17 @@ def _cells(X: Any, at: int) -> Any:
 
 def _missing(cells: Any) -> NDArray[np.bool_]:
     """Where there is no value: NaN, None, or what pandas calls missing."""
+    found: NDArray[np.bool_]
     if hasattr(cells, "isna"):
-        found: NDArray[np.bool_] = cells.isna().to_numpy()
+        found = cells.isna().to_numpy()
         return found
     if cells.dtype.kind == "f":
-        return np.isnan(cells)
-    if cells.dtype.kind == "O":
-        return np.frompyfunc(lambda v: v is None or v != v, 1, 1)(cells).astype(bool)
-    return np.zeros(cells.shape, dtype=bool)
+        found = np.isnan(cells)
+    elif cells.dtype.kind == "O":
+        found = np.frompyfunc(lambda v: v is None or v != v, 1, 1)(cells).astype(bool)
+    else:
+        found = np.zeros(cells.shape, dtype=bool)
+    return found
 
 
 def _column(cells: Any, name: str, kind: Kind | None) -> tuple[Column, tuple[Any, ...]]:
@@ -209,7 +232,8 @@ def _column(cells: Any, name: str, kind: Kind | None) -> tuple[Column, tuple[Any
             raise ValueError(f"Column '{name}' is binary and must have two values; it has {len(values)}.")
         if len(values) > _MOST_LEVELS:
             raise ValueError(
-                f"Column '{name}' has {len(values)} categories, more than {_MOST_LEVELS}. Is it an identifier? Leave it out."
+                f"Column '{name}' has {len(values)} categories, more than {_MOST_LEVELS}. Is it an identifier? "
+                "Leave it out."
             )
         if kind == "categorical":
             return Column(name, kind, tuple(map(str, values))), values
@@ -217,7 +241,8 @@ def _column(cells: Any, name: str, kind: Kind | None) -> tuple[Column, tuple[Any
     numbers = _as_numbers(cells, name)
     if kind == "positive" and np.nanmin(numbers) < 0:
         raise ValueError(
-            f"Negative values in data passed to a positive column: '{name}' has {np.nanmin(numbers):g}. Declare it real."
+            f"Negative values in data passed to a positive column: '{name}' has {np.nanmin(numbers):g}. "
+            "Declare it real."
         )
     return Column(name, kind), ()
 
@@ -265,7 +290,9 @@ def _as_numbers(cells: Any, name: str) -> NDArray[np.float64]:
         numbers = np.full(len(cells), np.nan)
         numbers[known] = np.asarray(cells[known], dtype=np.float64)
     except (ValueError, TypeError):
-        raise ValueError(f"Column '{name}' must hold numbers; it holds {cells.dtype}. Declare it categorical.") from None
+        raise ValueError(
+            f"Column '{name}' must hold numbers; it holds {cells.dtype}. Declare it categorical."
+        ) from None
     if np.isinf(numbers).any():
         raise ValueError("Input X contains infinity or a value too large for dtype('float64').")
     return numbers

@@ -18,6 +18,8 @@ from mmdgm.runs import RunFolder
 from mmdgm.runtime import machine, versions
 from mmdgm.sampling import ClassLatents
 
+_FURTHER = "estimator.safetensors"
+
 
 def save(estimator: Any, path: Path) -> None:
     """Write a fitted estimator into a new folder. What goes on from it later starts with an optimiser at rest."""
@@ -47,14 +49,15 @@ def save(estimator: Any, path: Path) -> None:
         "machine": machine(str(model.classifier.linear.weight.device)),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    tensors = {
-        **model.state_dict(),
-        "estimator.latents.means": learned.class_latents.means,
-        "estimator.latents.factors": learned.class_latents.factors,
-        "estimator.typical.mean": torch.from_numpy(learned.typical.mean),
-        "estimator.typical.precision": torch.from_numpy(learned.typical.precision),
+    further = {
+        "latents.means": learned.class_latents.means,
+        "latents.factors": learned.class_latents.factors,
+        "typical.mean": torch.from_numpy(learned.typical.mean),
+        "typical.precision": torch.from_numpy(learned.typical.precision),
     }
-    RunFolder.create(path, told).finish(tensors, {"finished": told["started"]})
+    folder = RunFolder.create(path, told)
+    folder.put_tensors(_FURTHER, further)
+    folder.finish(model.state_dict(), {"finished": told["started"], "wall_seconds": None, "epoch_kept": learned.epochs})
 
 
 def load(kind: type, path: Path) -> Any:
@@ -65,17 +68,20 @@ def load(kind: type, path: Path) -> Any:
     if told is None:
         raise InputError(f"'{path}' is a run, but no estimator was saved there; load it with mmdgm.load_run.")
     if told["class"] != kind.__name__:
-        raise InputError(f"'{path}' holds a {told['class']}; load it with {told['class']}.load, not {kind.__name__}.load.")
+        raise InputError(
+            f"'{path}' holds a {told['class']}; load it with {told['class']}.load, not {kind.__name__}.load."
+        )
     estimator = kind(**_parameters(told["parameters"]))
-    tensors = folder.weights()
-    own = {name: tensors.pop(name) for name in list(tensors) if name.startswith("estimator.")}
+    tensors, own = folder.weights(), folder.tensors(_FURTHER)
     classes = tuple(described["data"]["classes"])
-    model = initialised(Recipe.from_json(described["recipe"]), Schema.from_json(described["data"]["schema"]), len(classes), 0)
+    model = initialised(
+        Recipe.from_json(described["recipe"]), Schema.from_json(described["data"]["schema"]), len(classes), 0
+    )
     model = model.to(next(iter(tensors.values())).dtype)
     model.load_state_dict(tensors)
     model = model.to(estimator.device).requires_grad_(False).eval()
-    latents = ClassLatents(own["estimator.latents.means"], own["estimator.latents.factors"])
-    typical = Typical(own["estimator.typical.mean"].numpy(), own["estimator.typical.precision"].numpy())
+    latents = ClassLatents(own["latents.means"], own["latents.factors"])
+    typical = Typical(own["typical.mean"].numpy(), own["typical.precision"].numpy())
     estimator._seed, estimator._calls, estimator._classes_as_text = described["seed"], told["calls"], classes
     estimator._reader = Reader.from_json(told["reader"])
     estimator._learned = Learned(

@@ -22,7 +22,7 @@ class MaxMarginDGM(DeepGenerative):
         batch_size: int | None = None,
         learning_rate: float = 3e-3,
         dropout: float = 0.0,
-        holes: float = 0.5,
+        holes: float = 0.8,
         weight_decay: float = 0.05,
         columns: Columns = None,
         transform_as: str = "imputed",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mmdgm.errors import InputError
+from mmdgm.experiments import tables
 from mmdgm.experiments.paper import BOUND, DIGITS, ERROR, HOLE_TABLES, TABLES, HoleTable, Line, Table, verdict
 from mmdgm.storage import write_atomically
 
@@ -265,4 +266,5 @@ def _generated(root: Path) -> dict[Path, str]:
     return {
         readme: f"{head}{BEGIN}\n{short_table(rows)}\n{END}{tail}",
         root / "docs" / "results.md": page(rows),
+        **tables.generated(root),
     }
