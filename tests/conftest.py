@@ -1,6 +1,7 @@
 import os
 
 os.environ.setdefault("MPLBACKEND", "agg")
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # scikit-learn skips a check of estimators without it
 
 from dataclasses import replace
 

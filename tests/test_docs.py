@@ -18,8 +18,8 @@ LAYERS = (
     "errors", "storage", "recipes", "data", "runtime", "networks", "convolution", "latents", "likelihoods", "holes",
     "model", "operations", "objective", "gradients", "adversary", "augmentation", "optimisation", "evaluation",
     "diagnostics", "embedding", "transitions", "imputation", "evaluation_holes", "filling", "runs", "training",
-    "sampling", "plots", "progress", "trained", "api", "other_imputers", "impute_run", "plain_loop", "bench",
-    "bench_imputation", "experiments", "cli",
+    "sampling", "calibration", "novelty", "plots", "progress", "trained", "api", "other_imputers", "impute_run",
+    "estimator", "plain_loop", "bench", "bench_imputation", "bench_tables", "bench_outliers", "experiments", "cli",
 )  # fmt: skip
 
 

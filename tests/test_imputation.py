@@ -1,6 +1,7 @@
 """Filling in, where the right answer is a formula: p(x) = N(b, I + W W^T), so p(x_m | x_o) is normal, too."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def holed() -> tuple[MaxMarginDGM, Batch, torch.Tensor, torch.Tensor]:
 
 def filled(method: Method, **how: int) -> tuple[Imputation, Batch, torch.Tensor, torch.Tensor]:
     made, batch, mean, spread = holed()
-    settings = {"steps": 4000, "burn_in": 0, "chains": 5} | how
+    settings: dict[str, Any] = {"steps": 4000, "burn_in": 0, "chains": 5} | how
     return impute(made, batch, Imputer(method, **settings)), batch, mean, spread
 
 

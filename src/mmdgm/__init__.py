@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from mmdgm.data.splits import split as split
     from mmdgm.errors import InputError as InputError
     from mmdgm.errors import WorkError as WorkError
+    from mmdgm.estimator import MaxMarginDGM as MaxMarginDGM
+    from mmdgm.estimator import MaxMarginDGMClassifier as MaxMarginDGMClassifier
     from mmdgm.recipes import Recipe as Recipe
     from mmdgm.recipes import recipe_named as recipe_named
     from mmdgm.trained import Trained as Trained
 
 _HOME = {
+    "MaxMarginDGM": "estimator",
+    "MaxMarginDGMClassifier": "estimator",
     "Trained": "trained",
     "load_run": "api",
     "resume": "api",

@@ -151,15 +151,21 @@ def bound_terms(model: MaxMarginDGM, data: Batch, samples: int, key: torch.Gener
     return torch.cat(distortions), torch.cat(rates)
 
 
-def importance_weighted(model: MaxMarginDGM, data: Batch, samples: int, key: torch.Generator) -> Tensor:
-    """log 1/K sum_k p(x, z_k) / q(z_k | x): a lower bound of log p(x) that rises to it with K."""
+def importance_weighted(
+    model: MaxMarginDGM, data: Batch, samples: int, key: torch.Generator, common: bool = False
+) -> Tensor:
+    """log 1/K sum_k p(x, z_k) / q(z_k | x): a lower bound of log p(x) that rises to it with K.
+
+    With `common` noise every row has the same draws, so that its figure does not depend on the rows beside it.
+    """
     assert model.generative is not None
     found = []
+    drawn = _latent_noise(model, 1, samples, key) if common else None
     for part in _parts(data, samples):
         x = model.prepared(part).x
         label = _label(model, part, x)
         q = model.recognition(x, part.observed, label=label).q
-        z = model.latents.make(q, _latent_noise(model, len(x), samples, key))
+        z = model.latents.make(q, _latent_noise(model, len(x), samples, key) if drawn is None else drawn)
         log_weight = -distortion(model.generative(z, label), x, part.observed)
         log_weight = log_weight + (model.latents.prior(z).log_prob(z) - q.log_prob(z)).sum(-1)
         found.append(log_weight.cpu().double().logsumexp(0) - math.log(samples))

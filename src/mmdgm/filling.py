@@ -88,11 +88,15 @@ def _spread(x: NDArray[Any], found: Imputation, schema: Schema) -> NDArray[np.fl
     if schema.image_shape is not None:
         return spread * np.float32(255 if x.dtype == np.uint8 else 1)
     ends = np.cumsum([column.width for column in schema.columns])
+    own = schema.decode(found.x.float().cpu().numpy())
     parts = []
-    for column, end in zip(schema.columns, ends, strict=True):
+    for i, (column, end) in enumerate(zip(schema.columns, ends, strict=True)):
         where = slice(end - column.width, end)
         if column.kind == "categorical":
             parts.append(1 - found.x[:, where].amax(-1).float().cpu().numpy())
         else:
-            parts.append(spread[:, where.start] * np.float32(column.scale))
+            unit: Any = np.float32(column.scale)
+            if column.kind == "positive":  # of a logarithm: a change of it by d changes the value by d times the value
+                unit = unit * (own[:, i] + np.float32(column.offset))
+            parts.append(spread[:, where.start] * unit)
     return np.stack(parts, axis=1)

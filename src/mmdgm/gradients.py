@@ -70,7 +70,7 @@ def _reparameterised(
         near = model.recognition(batch.x + perturbation, seen, noise.dropout, remember=False)
         z_near = model.latents.make(near.q, noise.latents)
         H = (H + hinge(_scores(model, near, z_near, noise), batch.y, objective.margin)) / 2
-    terms = Terms(D, R, H)
+    terms = Terms(D, R, _weighted(model, H, batch.y))
     return Estimate(objective(terms, model.classifier.squared_norm()), terms.means())
 
 
@@ -89,6 +89,7 @@ def _score_function(
     R = _rate(model, q, z)
     scores = _scores_of_samples(model, recognised, z, noise)
     H = _hinge_of_samples(scores, _expected_scores(model, recognised, noise), batch.y, objective.margin)
+    H = _weighted(model, H, batch.y)
     cost = D.detach()
     if model.recipe.rate == "sampled":
         cost = cost + R.detach()
@@ -103,6 +104,14 @@ def _score_function(
     if model.baseline is not None:  # the learned baseline follows the cost by least squares
         surrogate = surrogate + (baseline - cost).square().mean()
     return Estimate(surrogate, terms.means())
+
+
+def _weighted(model: MaxMarginDGM, H: Tensor, y: Tensor) -> Tensor:
+    """w_y H_n: a hinge loss counts as much as the recipe says of its class."""
+    if not model.recipe.class_weights:
+        return H
+    weights = torch.tensor(model.recipe.class_weights, dtype=H.dtype, device=H.device)
+    return H * weights[y.clamp(min=0)]
 
 
 def _rate(model: MaxMarginDGM, q: Distribution, z: Tensor) -> Tensor:

@@ -39,13 +39,17 @@ _ROWS = 1000
 
 @dataclass(frozen=True)
 class Imputer:
-    """How to fill in. The first `burn_in` steps of a chain count for nothing; `copies` are for multiple imputation."""
+    """How to fill in. The first `burn_in` steps of a chain count for nothing; `copies` are for multiple imputation.
+
+    With `common` noise every row sees the same draws, so that what fills it does not depend on the rows beside it.
+    """
 
     method: Method = "chain"
     steps: int = 100
     burn_in: int = 20
     chains: int = 2
     copies: int = 0
+    common: bool = False
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -55,6 +59,8 @@ class Imputer:
                 raise InputError(f"{name} must be at least {least}; got {getattr(self, name)}.")
         if self.walks and self.burn_in >= self.steps:
             raise InputError(f"burn_in must be below steps; got {self.burn_in} of {self.steps}.")
+        if self.common and (self.walks or self.copies):
+            raise InputError(f"common noise is for method importance or direct, without copies; got {self.method}.")
         draws = self.chains * (self.steps - self.burn_in if self.walks else self.steps)
         if self.copies > draws:
             raise InputError(f"copies must be at most the draws that are kept, {draws}; got {self.copies}.")
@@ -130,7 +136,7 @@ def impute(
     parts = []
     for number, start in enumerate(range(0, len(rows.x), size)):
         part = rows.between(start, min(start + size, len(rows.x)))
-        key = generator(rows.x.device, seed, "impute", number)
+        key = generator(rows.x.device, seed, "impute", 0 if how.common else number)
         with runtime.autocast(), drawing(key):
             whole = _fill_part(model, _padded(part, size) if compiled else part, how, advance, key, watch)
         parts.append(_first(whole, len(part.x)))
@@ -153,7 +159,7 @@ def _fill_part(
     observed = part.observed.expand(given.shape).contiguous()
     n, K = len(given), model.recipe.latent_size
     x_o, seen = given.repeat(how.chains, 1), observed.repeat(how.chains, 1)
-    x, z = torch.where(seen, x_o, _noise(model, x_o, key)), None
+    x, z = x_o if how.common else torch.where(seen, x_o, _noise(model, x_o, key)), None
     sums = _nothing(x_o, model.classifier.linear.out_features)
     chosen = _Copies(how, n, key)
     traces: list[Tensor] = []
@@ -168,7 +174,7 @@ def _fill_part(
     show()
     for step in range(how.steps):
         keep = step >= how.burn_in or not how.walks
-        eps = model.latents.noise((1, len(x_o), K), key)
+        eps = model.latents.noise((1, 1 if how.common else len(x_o), K), key).expand(1, len(x_o), K)
         before = Before(x_o, seen, x, z, eps)
         draw, sums, quantities = advance(model, how.method, before, sums, torch.tensor(float(keep), device=x.device))
         x, z = draw.x, draw.z if how.method == "metropolis" else None
@@ -288,7 +294,7 @@ def _noise(model: MaxMarginDGM, like: Tensor, key: torch.Generator) -> Tensor:
         return uniform if model.recipe.transform == "none" else normal
     ends = np.cumsum([column.width for column in model.schema.columns])
     parts = [
-        {"real": normal, "binary": uniform}.get(column.kind, normal)[:, end - column.width : end]
+        {"binary": uniform}.get(column.kind, normal)[:, end - column.width : end]
         for column, end in zip(model.schema.columns, ends, strict=True)
     ]
     kinds = [column.kind for column in model.schema.columns]

@@ -131,7 +131,9 @@ def _variance_of_levels(log_p: Tensor) -> Tensor:
 
 
 class ColumnsLikelihood(Likelihood):
-    """A table: real columns (Gaussian, each with a learned variance), binary and categorical ones."""
+    """A table: real columns (Gaussian, each with a learned variance; of positive ones the logarithm), binary and
+    categorical ones.
+    """
 
     def __init__(self, schema: Schema) -> None:
         super().__init__()
@@ -140,9 +142,10 @@ class ColumnsLikelihood(Likelihood):
         for column in schema.columns:
             where = slice(start, start + column.width)
             start = where.stop
-            if self.groups and column.kind != "categorical" and self.groups[-1][0] == column.kind:
+            kind = "real" if column.kind == "positive" else column.kind  # a positive column comes as its logarithm
+            if self.groups and kind != "categorical" and self.groups[-1][0] == kind:
                 where = slice(self.groups.pop()[1].start, where.stop)  # neighbours of a kind are one group
-            self.groups.append((column.kind, where))
+            self.groups.append((kind, where))
         self.log_variance = nn.Parameter(torch.zeros(start))
 
     def forward(self, outputs: Tensor) -> ColumnsDistribution:

@@ -158,6 +158,15 @@ class RunFolder:
         self._seal()
         return self.path / name
 
+    def put_tensors(self, name: str, tensors: Tensors) -> None:
+        """Further tensors, in a file of their own."""
+        self._put(name, save(contiguous(tensors)))
+        self._seal()
+
+    def tensors(self, name: str) -> Tensors:
+        """What `put_tensors` put there."""
+        return self._tensors(name)[0]
+
     def _count_metrics(self) -> None:
         """Let the manifest name the lines that there are, once they are on disk."""
         with open(self.path / "metrics.jsonl", "rb") as file:

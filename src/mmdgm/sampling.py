@@ -1,5 +1,7 @@
 """Drawing from the model: new images or rows from p(z) p(x | z), and reconstructions."""
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -29,7 +31,8 @@ def sample(model: MaxMarginDGM, n: int, seed: int = 0, draw: bool = False, y: in
         classes = (
             torch.arange(n, device=device) % max(1, model.told) if y is None else torch.full((n,), y, device=device)
         )
-        p = generative(model.latents.prior(like).sample().unsqueeze(0), model.label(classes))
+        z = model.latents.prior(like).sample().to(model.classifier.linear.weight.dtype)
+        p = generative(z.unsqueeze(0), model.label(classes))
         x = p.sample() if draw else p.mean
     return _in_own_units(model, x[0])
 
@@ -47,6 +50,51 @@ def reconstruct(model: MaxMarginDGM, rows: Batch, seed: int = 0) -> NDArray[np.f
     shape = (1, len(rows.x), model.recipe.latent_size)
     z = model.latents.make(q, model.latents.noise(shape, generator(rows.x.device, seed, "reconstruct")))
     return _in_own_units(model, contrast.undo(generative(z, label).mean[0]))
+
+
+class ClassLatents(NamedTuple):
+    """A Gaussian of z for each class, with the moments of the mean of q(z | x) over the class's rows.
+
+    means: (M, K). factors: (M, K, K), lower triangular, factor @ factor.T is the covariance.
+    """
+
+    means: Tensor
+    factors: Tensor
+
+
+@torch.no_grad()
+def class_latents(model: MaxMarginDGM, rows: Batch, weights: Tensor) -> ClassLatents:
+    """The moments of sum_n w_n q(z | x_n) / sum_n w_n over the rows of each class; N(0, I) for a class without rows.
+
+    A model that is not conditional has no p(z | y); this is the Gaussian nearest to what its rows of y recognise.
+    """
+    model.eval()
+    q = model.recognition(model.prepared(rows).x, rows.observed).q
+    K, M = model.recipe.latent_size, model.classifier.linear.out_features
+    means, factors = q.mean.new_zeros(M, K), torch.eye(K).to(q.mean).repeat(M, 1, 1)
+    for y in range(M):
+        w = weights * (rows.y == y)
+        if not w.any():
+            continue
+        share = (w / w.sum()).unsqueeze(-1)
+        means[y] = (share * q.mean).sum(0)
+        apart = q.mean - means[y]
+        covariance = (share * apart).T @ apart + torch.diag((share * q.variance).sum(0))
+        factors[y] = torch.linalg.cholesky(covariance)
+    return ClassLatents(means, factors)
+
+
+@torch.no_grad()
+def sample_of_classes(
+    model: MaxMarginDGM, classes: Tensor, latents: ClassLatents, seed: int = 0
+) -> NDArray[np.float32]:
+    """A row for each of the wished classes: the mean of p(x | z) for z from that class's Gaussian, in its own units."""
+    generative = _generative(model)
+    model.eval()
+    means = latents.means[classes]
+    noise = torch.randn(means.shape, generator=generator(means.device, seed, "sample of classes"), device=means.device)
+    z = means + (latents.factors[classes] @ noise.to(means).unsqueeze(-1)).squeeze(-1)
+    return _in_own_units(model, generative(z.unsqueeze(0)).mean[0])
 
 
 def _generative(model: MaxMarginDGM) -> torch.nn.Module:

@@ -27,6 +27,7 @@ from mmdgm.augmentation import warp
 from mmdgm.data.batches import Batch, resident
 from mmdgm.data.dataset import UNKNOWN, Dataset, has_holes
 from mmdgm.data.splits import Splits
+from mmdgm.data.weights import places, rows_in_places
 from mmdgm.errors import InputError, WorkError
 from mmdgm.evaluation import quick_look
 from mmdgm.gradients import Estimate, estimate, observe
@@ -142,13 +143,16 @@ class Trainer:
         should_stop: Callable[[], bool] = lambda: False,
         on_metrics: Callable[[dict[str, Any]], None] = lambda _: None,
         initial: dict[str, Tensor] | None = None,
+        before: State | None = None,
     ) -> None:
         self.recipe, self.seed, self.runtime, self.folder = recipe, seed, runtime, folder
         self.on_progress, self.should_stop, self.on_metrics = on_progress, should_stop, on_metrics
         device = runtime.torch_device
         self.data = resident(splits.train, device)
         self.valid = resident(splits.valid, device) if len(splits.valid) else None
-        self.N, self.shape = len(splits.train), splits.train.schema.image_shape or ()
+        self.weights = splits.train.weights
+        self.N = len(splits.train) if self.weights is None else places(self.weights)
+        self.shape = splits.train.schema.image_shape or ()
         self.batch_size = min(recipe.batch_size, self.N)
         self.steps_per_epoch = self.N // self.batch_size
         self.step = Step(recipe, runtime, self.N)
@@ -158,6 +162,8 @@ class Trainer:
         if initial:
             start_from(model, initial)
         self.state = self._initial_state(model.to(device))
+        if before is not None:
+            self._go_on_from(before)
 
     def run(self) -> State | None:
         """Train to the end and return the state with the chosen weights, or nothing if it was stopped.
@@ -167,13 +173,13 @@ class Trainer:
         self._restore()
         if self.state.epoch == self.state.step == 0:
             self._save()
-        self._good = self._snapshot()
+        self._remember_good()
         while self.state.epoch < self.recipe.epochs:
             if not self._epoch():
                 self._save()
                 return None
             self._check_weights()
-            self._good = self._snapshot()
+            self._remember_good()
         if self.recipe.select == "last":
             self.state.best_epoch = self.recipe.epochs
             self.state.best = _copy(self.state.current)
@@ -193,11 +199,25 @@ class Trainer:
         average = Average(model, self.recipe.ema) if self.recipe.ema else None
         return State(model, build_optimiser(model, self.recipe), average)
 
+    def _go_on_from(self, before: State) -> None:
+        """Start with the weights and the optimiser's moments of a finished training, on rows like these or others."""
+        self.state.model.load_state_dict(before.model.state_dict())
+        self.state.optimiser.load_state_dict(before.optimiser.state_dict())
+        if self.state.average:
+            self.state.average.model.load_state_dict(before.current.state_dict())
+
+    def _order(self) -> Tensor:
+        """The rows of an epoch, one after another; each as often as it counts (see `mmdgm.data.weights`)."""
+        order = torch.randperm(self.N, generator=generator("cpu", self.seed, "order", self.state.epoch))
+        if self.weights is not None:
+            u = torch.rand(self.N, generator=generator("cpu", self.seed, "places", self.state.epoch)).numpy()
+            order = torch.from_numpy(rows_in_places(self.weights, u))[order]
+        return order.to(self.data.x.device)
+
     def _epoch(self) -> bool:
         """The rest of the epoch that the state is in; false if it was stopped on the way."""
         state, began = self.state, time.monotonic()
-        order = torch.randperm(self.N, generator=generator("cpu", self.seed, "order", state.epoch))
-        order = order.to(self.data.x.device)
+        order = self._order()
         state.model.train()
         while state.step < self.steps_per_epoch:
             if self.should_stop():
@@ -240,9 +260,14 @@ class Trainer:
 
     def _check_weights(self) -> None:
         """After the last update of an epoch no loss would tell."""
-        judged = (*self.state.model.parameters(), *self.state.current.parameters())
-        if not all(bool(parameter.isfinite().all()) for parameter in judged):
+        judged = [p.detach() for p in (*self.state.model.parameters(), *self.state.current.parameters())]
+        if not bool(torch.stack(torch._foreach_norm(judged, math.inf)).isfinite().all()):
             self._give_up("a weight is", self.state.epoch - 1, self.steps_per_epoch - 1)
+
+    def _remember_good(self) -> None:
+        """The state after the last whole epoch, for the folder of a run that fails; small epochs feel what it costs."""
+        if self.folder:
+            self._good = self._snapshot()
 
     def _give_up(self, what: str, epoch: int, step: int) -> None:
         kept = ""

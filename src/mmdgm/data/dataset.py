@@ -14,20 +14,24 @@ from numpy.typing import NDArray
 UNKNOWN = -1
 """The label of a row whose class is not known: it takes part in the bound and has no hinge loss."""
 
-Kind = Literal["real", "binary", "categorical"]
+Kind = Literal["real", "positive", "binary", "categorical"]
 Values = NDArray[np.uint8] | NDArray[np.floating[Any]]
 Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table; `mean` and `scale` standardise a real one, `levels` name a category's codes."""
+    """One column of a table; `mean` and `scale` standardise a real one, `levels` name a category's codes.
+
+    A positive one is standardised on a logarithmic scale, as log(x + offset); the offset lets it hold zeros.
+    """
 
     name: str
     kind: Kind
     levels: tuple[str, ...] = ()
     mean: float = 0.0
     scale: float = 1.0
+    offset: float = 0.0
 
     @property
     def width(self) -> int:
@@ -54,17 +58,10 @@ class Schema:
         """How many values a row of the user's has."""
         return self.width if self.image_shape is not None else len(self.columns)
 
-    def fitted(self, x: Values) -> "Schema":
-        """The same schema, its real columns standardised by the observed values of `x` (training rows only)."""
-
-        def fit(column: Column, values: NDArray[Any]) -> Column:
-            seen = values[~np.isnan(values)].astype(np.float64)
-            if column.kind != "real" or not len(seen):
-                return column
-            scale = float(seen.std())
-            return replace(column, mean=float(seen.mean()), scale=scale if scale > 0 else 1.0)
-
-        return replace(self, columns=tuple(fit(c, x[:, i]) for i, c in enumerate(self.columns)))
+    def fitted(self, x: Values, weights: NDArray[np.float64] | None = None) -> "Schema":
+        """The same schema, its numbers standardised by the observed values of `x` (training rows only)."""
+        w = np.ones(len(x)) if weights is None else weights
+        return replace(self, columns=tuple(_fitted(c, x[:, i], w) for i, c in enumerate(self.columns)))
 
     def encode(self, x: Values) -> Values:
         """Raw rows as the networks see them: images as they are, a table standardised and one-hot."""
@@ -92,8 +89,33 @@ class Schema:
         return Schema(tuple(shape) if shape is not None else None, columns)
 
 
+def _fitted(column: Column, values: NDArray[Any], weights: NDArray[np.float64]) -> Column:
+    """The column with mean and scale (and offset) of its observed values, if it holds numbers on a scale."""
+    known = ~np.isnan(values)
+    seen, w = values[known].astype(np.float64), weights[known]
+    if column.kind not in ("real", "positive") or not w.any():
+        return column
+    if column.kind == "positive":
+        column = replace(column, offset=_offset(seen))
+        seen = np.log(seen + column.offset)
+    mean = float(np.average(seen, weights=w))
+    scale = float(np.sqrt(np.average(np.square(seen - mean), weights=w)))
+    return replace(column, mean=mean, scale=scale if scale > 1e-12 * abs(mean) else 1.0)
+
+
+def _offset(seen: NDArray[np.float64]) -> float:
+    """Half of the least value above zero if there are zeros, which have no logarithm."""
+    above = seen[seen > 0]
+    if len(above) == len(seen):
+        return 0.0
+    return float(above.min() / 2) if len(above) else 1.0
+
+
 def _encode(column: Column, values: NDArray[Any]) -> NDArray[np.float32]:
-    if column.kind == "real":
+    if column.kind == "positive":
+        least = column.offset or np.finfo(np.float64).tiny  # a new row's zero, where training had none
+        values = np.log(np.maximum(values + column.offset, least))
+    if column.kind in ("real", "positive"):
         return ((values - column.mean) / column.scale).astype(np.float32)[:, None]
     if column.kind == "binary":
         return values.astype(np.float32)[:, None]
@@ -109,6 +131,8 @@ def _decode(column: Column, values: NDArray[np.float32]) -> NDArray[np.float32]:
         codes: NDArray[np.float32] = values.argmax(axis=1).astype(np.float32)
         return codes
     own_units: NDArray[np.float32] = values[:, 0] * np.float32(column.scale) + np.float32(column.mean)
+    if column.kind == "positive":
+        own_units = np.maximum(np.exp(own_units) - np.float32(column.offset), np.float32(0))
     return own_units
 
 
@@ -117,7 +141,8 @@ class Dataset:
     """Rows, their labels (`UNKNOWN` where there is none), the classes' names, and the schema of a row.
 
     `official_test` counts the rows at the end that their publisher set apart as the test set, `official_valid` those
-    before them that the paper holds back for validation.
+    before them that the paper holds back for validation. `weights` say how often a row counts (see
+    `mmdgm.data.weights`); without them every row counts once.
     """
 
     name: str
@@ -127,6 +152,7 @@ class Dataset:
     schema: Schema
     official_test: int = 0
     official_valid: int = 0
+    weights: NDArray[np.float64] | None = None
     _hash: list[str] = field(default_factory=list, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -145,7 +171,10 @@ class Dataset:
 
     def take(self, rows: NDArray[np.int64] | slice) -> "Dataset":
         """Some of the rows, in the order asked for."""
-        return replace(self, x=self.x[rows], y=self.y[rows], official_test=0, official_valid=0, _hash=[])
+        weights = None if self.weights is None else self.weights[rows]
+        return replace(
+            self, x=self.x[rows], y=self.y[rows], official_test=0, official_valid=0, weights=weights, _hash=[]
+        )
 
 
 def has_holes(dataset: Dataset) -> bool:

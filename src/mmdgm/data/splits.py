@@ -47,8 +47,8 @@ def split(dataset: Dataset, how: Split, seed: int) -> Splits:
         parts = [dataset.take(slice(*ends)) for ends in ((0, middle), (middle, end), (end, len(dataset)))]
     else:
         rng = np.random.default_rng([seed, 20151207])
-        learning, test = _stratified(np.arange(len(dataset)), dataset.y, _TEST_SHARE, rng)
-        train, valid = _stratified(learning, dataset.y, _VALID_SHARE[how], rng)
+        learning, test = stratified(np.arange(len(dataset)), dataset.y, _TEST_SHARE, rng)
+        train, valid = stratified(learning, dataset.y, _VALID_SHARE[how], rng)
         parts = [dataset.take(rows) for rows in (train, valid, test)]
     if not len(parts[0]) or not len(parts[2]):
         raise InputError(f"data '{dataset.name}' has {len(dataset)} rows; a training and a test part need more.")
@@ -56,7 +56,7 @@ def split(dataset: Dataset, how: Split, seed: int) -> Splits:
     return Splits(*(replace(part, schema=schema) for part in parts))
 
 
-def _stratified(
+def stratified(
     rows: NDArray[np.int64], y: NDArray[np.int64], share: float, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Two disjoint parts of `rows`; the second has `share` of the rows, and of every class (and of the unlabelled).

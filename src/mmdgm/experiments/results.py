@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mmdgm.errors import InputError
+from mmdgm.experiments import tables
 from mmdgm.experiments.jobs import JOBS, Job
 from mmdgm.experiments.paper import BOUND, DIGITS, ERROR, HOLE_TABLES, MSE, TABLES, HoleTable, Line, Table, verdict
 from mmdgm.experiments.protocols import ABOUT, PROTOCOLS
@@ -301,4 +302,5 @@ def _generated(root: Path) -> dict[Path, str]:
     return {
         readme: f"{head}{BEGIN}\n{short_table(rows)}\n{END}{tail}",
         root / "docs" / "results.md": page(rows),
+        **tables.generated(root),
     }

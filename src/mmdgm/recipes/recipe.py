@@ -83,6 +83,11 @@ class Recipe:
     bound: bool = _setting(True, "whether the bound is part of the objective (without: a plain classifier)")
     C: float = _setting(15.0, "weight of the hinge loss against the bound", _NOT_NEGATIVE)
     margin: float = _setting(3.0, "what the hinge loss asks for between the classes", _POSITIVE)
+    class_weights: tuple[float, ...] = _setting(
+        (),
+        "what a hinge loss counts, for each class in turn; nothing: all alike",
+        ("numbers of at least 0", lambda v: all(weight >= 0 for weight in v)),
+    )
     weight_variance: float = _setting(1.0, "sigma^2, prior variance of the classifier's weights", _POSITIVE)
     adversary: float = _setting(
         0.0, "radius of the worst input perturbation under which the margin must hold, too", _NOT_NEGATIVE
@@ -240,7 +245,7 @@ def describe(kind: Any) -> str:
     if isinstance(kind, types.UnionType):
         return " or ".join(describe(one) for one in get_args(kind))
     if get_origin(kind) is tuple:
-        return {int: "whole numbers", str: "layers"}[get_args(kind)[0]] + " with commas between them"
+        return {int: "whole numbers", str: "layers", float: "numbers"}[get_args(kind)[0]] + " with commas between them"
     words = {float: "a number", int: "a whole number", bool: "true or false", str: "text"}
     return words.get(kind, "none")
 

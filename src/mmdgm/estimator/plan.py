@@ -1,0 +1,87 @@
+"""A recipe and a runtime that suit the rows: how long, how wide the margin holds, and on what."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mmdgm.data.batches import resident
+from mmdgm.data.dataset import Dataset
+from mmdgm.data.weights import places
+from mmdgm.recipes import Recipe
+from mmdgm.runtime import Runtime, check_device, choose_runtime
+
+_ROUNDS_OF_A_ROW = 4
+"""Steps for each training row, within bounds: small tables are learned in a second, large ones in minutes."""
+_LEAST_STEPS, _MOST_STEPS = 100, 2000
+_LEAST_BATCH, _MOST_BATCH = 64, 512
+_BATCHES_OF_AN_EPOCH = 20
+_WORTH_A_RUNTIME = 2e13
+"""Operations from which bf16 and compiling repay; below, all is plain float32."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user chose; None where the rows decide."""
+
+    C: float
+    margin: float
+    adversary: float
+    latent_size: int
+    hidden: tuple[int, ...]
+    epochs: int | None
+    batch_size: int | None
+    learning_rate: float
+    dropout: float
+    weight_decay: float
+    holes: float
+    class_weights: tuple[float, ...] = ()
+
+
+def recipe_for(settings: Settings, rows: Dataset) -> Recipe:
+    """The recipe of an estimator for its (merged) training rows."""
+    assert rows.weights is not None
+    N = places(rows.weights)
+    batch = settings.batch_size or min(max(_LEAST_BATCH, N // _BATCHES_OF_AN_EPOCH), _MOST_BATCH)
+    batch = max(1, min(batch, N))
+    steps = min(max(_LEAST_STEPS, _ROUNDS_OF_A_ROW * N), _MOST_STEPS)
+    image = rows.schema.image_shape is not None
+    return Recipe(
+        name="estimator",
+        summary="chosen by the scikit-learn estimator",
+        data="arrays",
+        split="whole",
+        hidden=settings.hidden,
+        activation="relu",
+        normalise=N > 1,
+        missing="mask",
+        latent_size=settings.latent_size,
+        likelihood="bernoulli" if image else "columns",
+        C=settings.C,
+        margin=settings.margin,
+        adversary=settings.adversary * _spread(rows) if settings.C else 0.0,
+        class_weights=settings.class_weights,
+        epochs=settings.epochs or max(1, round(steps / max(1, N // batch))),
+        batch_size=batch,
+        learning_rate=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        dropout=settings.dropout,
+        holes=settings.holes,
+        ema=0.99,
+    )
+
+
+def _spread(rows: Dataset) -> float:
+    """The standard deviation of the rows as vectors: the distance from their mean that a row has."""
+    import torch
+
+    seen = resident(rows, torch.device("cpu"))
+    x = seen.x.numpy().astype(np.float64) / (255 if seen.x.dtype == torch.uint8 else 1)
+    return float(np.sqrt(x.var(axis=0).sum()))
+
+
+def runtime_for(device: str, operations: float) -> Runtime:
+    """Plain float32 for small work, whatever the hardware is best at for large work."""
+    check_device(device)
+    if operations < _WORTH_A_RUNTIME:
+        return Runtime(device, "float32", compile=False)
+    return choose_runtime(device, operations=operations)
