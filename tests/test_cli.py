@@ -221,6 +221,11 @@ BAD = {
     "bench what cannot impute": (("bench", "impute", "--recipe", "cnn-mnist"), "has a generative network"),
     "unknown split": (("evaluate", "nowhere", "--split", "tets"), "did you mean 'test'"),
     "unknown command": (("trian",), "train"),
+    "chains of whole rows": (("evaluate", "nowhere", "--steps", 5), "they go with --pattern"),
+    "likelihood with holes": (
+        ("evaluate", "nowhere", "--pattern", "rect:2", "--importance-samples", 5),
+        "leave them out with --pattern",
+    ),
     "unknown target": (("reproduce", "tabel2"), "did you mean 'table2'"),
     "no seeds": (("reproduce", "table2", "--seeds", 0), "--seeds"),
     "unknown get": (("data", "get", "mnits"), "did you mean 'mnist'"),

@@ -333,3 +333,38 @@ def test_the_hash_sees_values_labels_and_shape() -> None:
     ]
     assert len({data.sha256, *(one.sha256 for one in other)}) == 4
     assert images(10).sha256 == data.sha256
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("a;b;y\n1;2;s\n", "separated by semicolons"), ("a\tb\n1\t2\n", "separated by tabs")],
+)
+def test_a_table_with_other_separators_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "s.csv").write_text(text)
+    with pytest.raises(InputError, match=words):
+        load(str(tmp_path / "s.csv"))
+
+
+@pytest.mark.parametrize("count", [np.array([1, 2]), "three", 1.5])
+def test_an_official_part_must_be_a_number_of_rows(tmp_path: Path, count: object) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((9, 2)), official_test=count)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="must each be one whole number"):
+        load(str(tmp_path / "a.npz"))
+
+
+def test_images_without_a_pixel_and_values_without_bounds_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "holes.npz", x=np.full((5, 4, 4), np.nan))
+    with pytest.raises(InputError, match="every one is NaN"):
+        load(str(tmp_path / "holes.npz"))
+    np.savez(tmp_path / "huge.npz", x=np.array([[1e300], [-1e300], [3e300], [5.0], [6.0]]))
+    with pytest.raises(InputError, match="column 'x0' has values too large"):
+        split(load(str(tmp_path / "huge.npz")), "whole", 0)
+
+
+def test_a_parquet_column_of_lists_is_refused(tmp_path: Path) -> None:
+    import pyarrow as arrow
+    import pyarrow.parquet as parquet
+
+    parquet.write_table(arrow.table({"a": [1.0, 2.0], "b": [[1], [2, 3]]}), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"column 'b'.*its type is list"):
+        load(str(tmp_path / "t.parquet"))

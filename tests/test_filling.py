@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mmdgm import api
+from mmdgm import api, filling
 from mmdgm.data.missing import parse_pattern
 from mmdgm.errors import InputError
 from mmdgm.impute_run import evaluate_holes, fill_from_file
@@ -207,3 +207,22 @@ def test_a_column_that_was_never_observed_is_refused_by_name() -> None:
     data.x[:, 0] = np.nan
     with pytest.raises(InputError, match="column 'size' has no observed value in the training rows"):
         api.train(small(likelihood="columns", C=1.0), data, 0, None, PLAIN)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.uint16])
+def test_whole_numbers_stay_in_the_range_of_their_type(kind: type) -> None:
+    info = np.iinfo(kind)
+    x: np.ndarray[Any, Any] = np.zeros((1, 3), dtype=kind)
+    made = filling._into(x, np.array([[-1e9, 1e9, 3.4]], dtype=np.float32), np.ones((1, 3), dtype=bool))
+    assert made.tolist() == [[info.min, info.max, 3]]
+    assert made.dtype == kind
+
+
+def test_a_run_remembers_its_label_column(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = "".join(f"{rng.normal():.3f},{rng.normal():.3f},{'pq'[i % 2]}\n" for i in range(40))
+    (tmp_path / "mine.csv").write_text(f"a,b,species\n{rows},1.0,\n")
+    api.train(small(likelihood="columns"), str(tmp_path / "mine.csv"), 0, tmp_path / "run", PLAIN, label="species")
+    fill_from_file(tmp_path / "run", tmp_path / "mine.csv", tmp_path / "whole.csv", **QUICK)
+    assert (tmp_path / "whole.csv").read_text().splitlines()[-1].endswith(",1.0,")
+    assert api.evaluate_run(tmp_path / "run", data=str(tmp_path / "mine.csv"))["labelled"] == 40

@@ -1,6 +1,7 @@
 """Every table and figure of the paper, small: the whole way from data to JSON, table and picture."""
 
 import dataclasses
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from mmdgm.experiments import reproduce
 from mmdgm.experiments.jobs import JOBS, QUICK, TARGETS, Job, in_order
 from mmdgm.experiments.paper import HoleTable
 from mmdgm.experiments.reproduce import Interrupted, Reproduction
-from mmdgm.experiments.results import Row
+from mmdgm.experiments.results import Row, read
 from mmdgm.progress import ProgressBar
 from mmdgm.recipes import RECIPES
 
@@ -76,7 +77,7 @@ def test_a_target_from_data_to_its_files(work: Reproduction, runs: Path, name: s
 def test_what_is_done_is_not_done_again(work: Reproduction, monkeypatch: pytest.MonkeyPatch) -> None:
     assert work.plan("samples-svhn").runs_to_train == 2
     work.target("samples-svhn")
-    assert work.plan("samples-svhn").in_words().endswith("2 models, seeds 0; all are trained")
+    assert work.plan("samples-svhn").in_words().endswith("all are trained, what is left is to look at them")
     before = {path: path.stat().st_mtime_ns for path in work.runs.rglob("*")}
     monkeypatch.setattr("mmdgm.experiments.reproduce.api.train", None)
     work.target("samples-svhn")
@@ -84,7 +85,8 @@ def test_what_is_done_is_not_done_again(work: Reproduction, monkeypatch: pytest.
 
 
 def test_it_is_stopped_and_goes_on(work: Reproduction) -> None:
-    stopped = dataclasses.replace(work, should_stop=lambda: True)
+    answers = itertools.chain([False], itertools.repeat(True))
+    stopped = dataclasses.replace(work, should_stop=lambda: next(answers))
     with pytest.raises(Interrupted):
         stopped.target("imputation-mnist")
     (folder,) = [path.parent for path in work.runs.glob("*/run.json")]
@@ -114,17 +116,34 @@ def test_every_job_is_a_recipe_and_every_row_of_a_table_a_job() -> None:
 
 def test_the_commands_beside_a_figure_are_those_of_its_job() -> None:
     def commands(name: str) -> list[str]:
-        found: dict[str, Any] = {"recipe": name, "protocol": {"importance_samples": 7}}
+        found: dict[str, Any] = {"recipe": name, "seed": 2, "protocol": {"importance_samples": 7}}
         return [line.strip() for line in Row(name, (found,)).commands.splitlines()]
 
-    assert commands("cmmva-mnist-C-10")[0] == (
-        "mmdgm train cmmva-mnist --set C=10 --set name=cmmva-mnist-C-10 --seed SEED --out RUN"
-    )
-    first, embed, second, evaluate = commands("va-class-condition-mnist")
-    assert first == "mmdgm train va-mnist --seed SEED --out SOURCE"
-    assert embed == "mmdgm embed SOURCE --what latents --out FEATURES.npz"
-    assert second.startswith("mmdgm train class-condition-va --set name=va-class-condition-mnist --seed SEED")
+    train, evaluate = commands("cmmva-mnist-C-10")
+    assert train == "mmdgm train cmmva-mnist --set C=10 --set name=cmmva-mnist-C-10 --seed SEED --out RUN"
     assert "--importance-samples 7" in evaluate
+    assert commands("cmmva-svhn-from-cnn")[:2] == [
+        "mmdgm train cnn-svhn --seed SEED --out START",
+        "mmdgm train cmmva-svhn --set name=cmmva-svhn-from-cnn --seed SEED --init-from START --out RUN",
+    ]
+    assert commands("va-class-condition-mnist") == ["mmdgm reproduce table1 --seeds 3"]
+
+
+@pytest.mark.parametrize("content", ["{}", "{", "[1]", '{"recipe": {}, "data": 3}'])
+def test_what_is_no_run_and_no_result_is_passed_over(work: Reproduction, content: str) -> None:
+    for path in (work.runs / "foreign" / "run.json", work.out / "results" / "cnn-mnist-seed-0-rect-6.json"):
+        path.parent.mkdir(parents=True)
+        path.write_text(content)
+    job = JOBS["cnn-mnist"]
+    path = work._done(job, 0)
+    work._look(job, 0, path, dataclasses.replace(TARGETS["table5"], jobs=(job.name,)))
+    assert json.loads((work.out / "results" / "cnn-mnist-seed-0-rect-6.json").read_text())["recipe"] == "cnn-mnist"
+
+
+def test_a_result_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"recipe": "va-mnist", "protocol": {"split": "valid"}}')
+    with pytest.raises(InputError, match=r"x\.json' is no result of the test rows"):
+        read(tmp_path)
 
 
 def test_a_job_with_a_field_that_is_none_is_refused() -> None:

@@ -12,6 +12,7 @@ from mmdgm.experiments.results import Row, page, read, short_table
 def _result(seed: int, error: float | None, **more: object) -> dict[str, object]:
     machine = {"accelerator": None, "threads": 2}
     told = {"recipe": "cmmva-mnist", "seed": seed, "error_percent": error, "bound_nats": -90.0 - seed}
+    told["protocol"] = {"split": "test"}
     rest = {"likelihood_nats": None, "settings": {"split": "whole"}, "versions": {"torch": "2"}, "data_sha256": "f"}
     return {**told, **rest, "data": "mnist", "training_seconds": 60.0, "machine": machine, **more}
 
@@ -41,7 +42,7 @@ def test_a_verdict_is_at_the_digits_of_the_paper(key: str, ours: float, paper: f
 
 
 def test_the_page_sets_every_row_of_the_paper_beside_ours(tmp_path: Path) -> None:
-    protocol = {"method": "chain", "steps": 100, "chains": 2}
+    protocol = {"split": "test", "method": "chain", "steps": 100, "chains": 2}
     by = {"mse_by": {"last_step": 0.06}, "error_by": {"last_step": 1.9, "zeros": 3.0}, "protocol": protocol}
     compared = [{"imputer": "mmdgm", "rows": 9, "mse": 0.5}, {"imputer": "mean", "rows": 9, "mse": 0.75}]
     found = [

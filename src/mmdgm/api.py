@@ -198,7 +198,7 @@ def embed_run(
     trained = load_run(path)
     assert trained.folder is not None
     told = trained.folder.description["data"]
-    dataset = load(told["name"], told["label"]) if data is None else load(data, label)
+    dataset = load(told["name"], told["label"]) if data is None else load(data, label, usual=told["label"])
     rows = trained.aligned(dataset)
     x = embed(trained.model, resident(rows, trained.device), cast("Embedding", what))
     arrays: dict[str, Any] = {"x": x, "official_test": dataset.official_test, "official_valid": dataset.official_valid}
@@ -220,7 +220,7 @@ def rows_to_look_at(
     assert trained.folder is not None
     if data is None:
         return run_splits(trained.folder).part(part or "test"), part or "test"
-    rows = load(data, label)
+    rows = load(data, label, usual=trained.folder.description["data"]["label"])
     return rows, f"all rows of {rows.name}"
 
 

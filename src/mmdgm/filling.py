@@ -18,7 +18,7 @@ from mmdgm.runtime import Runtime
 
 @dataclass(frozen=True)
 class Filled:
-    """Rows with their holes filled; what was observed is as it was, to the bit.
+    """Rows with their holes filled where they are `missing`; what was observed is as it was, to the bit.
 
     spread is the standard deviation of each missing value (of a category: the probability that it is another one), 0
     where nothing is missing. r_hat and draws say of each row whether its chains have mixed and how many independent
@@ -26,6 +26,7 @@ class Filled:
     """
 
     x: NDArray[Any]
+    missing: NDArray[np.bool_]
     spread: NDArray[np.float32]
     r_hat: NDArray[np.float32]
     draws: NDArray[np.float32]
@@ -48,6 +49,7 @@ def fill_rows(
     missing = _by_value(~rows.observed, model.schema).reshape(x.shape)
     return Filled(
         x=_into(x, _in_units_of(x, found.x, model.schema), missing),
+        missing=missing,
         spread=np.where(missing, _spread(x, found, model.schema).reshape(x.shape), np.float32(0)),
         r_hat=found.r_hat.cpu().numpy(),
         draws=found.draws.cpu().numpy(),
@@ -57,10 +59,13 @@ def fill_rows(
 
 
 def _into(x: NDArray[Any], filled: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
-    """A copy of x, of its own type, with `filled` where values are missing."""
+    """A copy of x, of its own type, with `filled` where values are missing; whole numbers stay in the type's range."""
     made = x.copy()
     new = filled.reshape(x.shape)[missing]
-    made[missing] = new.round() if x.dtype.kind in "iub" else new
+    if x.dtype.kind in "iu":
+        range_ = np.iinfo(x.dtype)
+        new = new.astype(np.float64).round().clip(range_.min, range_.max)
+    made[missing] = new.round() if x.dtype.kind == "b" else new
     return made
 
 

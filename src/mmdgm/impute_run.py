@@ -101,7 +101,8 @@ def fill_from_file(
         raise InputError(f"--input: the file '{source}' does not exist.")
     trained = load_run(path)
     _need_a_generative_network(trained)
-    rows = load_file(source, label)
+    assert trained.folder is not None
+    rows = load_file(source, label, usual=trained.folder.description["data"]["label"])
     aligned = trained.aligned(replace(rows, classes=(), y=np.full(len(rows), -1)))
     x = _as_stored(source, aligned)
     holes = None if mask is None else fitted_mask(load_mask(mask), len(rows), trained.schema, "--mask")

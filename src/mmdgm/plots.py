@@ -80,7 +80,7 @@ def film_strip(columns: Sequence[NDArray[np.float32]], labels: Sequence[str], ti
     figure = new_figure(max(3.0, len(columns) * 0.7), max(1.5, len(columns[0]) * 0.7) + 0.6)
     axes = figure.subplots(1, len(columns))
     for ax, images, label in zip(axes, columns, labels, strict=True):
-        ax.imshow(sheet(images, 1), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        ax.imshow(sheet(images, 1).clip(0, 1), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
         ax.set_title(label, fontsize=8)
         ax.axis("off")
     figure.suptitle(title, fontsize=9)

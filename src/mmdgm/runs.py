@@ -124,9 +124,9 @@ class RunFolder:
 
     def finish(self, weights: Tensors, result: dict[str, Any]) -> None:
         """The weights to use and the result; the checkpoint is not needed any more."""
-        old = self._checkpoint_name()
+        old, told = self._checkpoint_name(), to_bytes(result)
         self._put("weights.safetensors", save(contiguous(weights)))
-        self._put("result.json", to_bytes(result))
+        self._put("result.json", told)
         self._count_metrics()
         self._drop_checkpoint(keep=None)
         if old is not None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mmdgm.errors import InputError
+from mmdgm.errors import InputError, WorkError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -38,7 +38,11 @@ def _sync_folder(folder: Path) -> None:
 
 def to_bytes(content: Any) -> bytes:
     """JSON as this program writes it; a number that is none (NaN) has no place in it."""
-    return (json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    try:
+        return (json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    except ValueError:
+        message = "a figure is not a finite number: the model has diverged; train it with a smaller learning_rate."
+        raise WorkError(message) from None
 
 
 def check_target(path: Path, option: str) -> None:

@@ -304,6 +304,9 @@ class Trainer:
         every = max(1, self.recipe.epochs // LOOKS_AT_VALIDATION)
         if self.valid is not None and (state.epoch % every == 0 or state.epoch == self.recipe.epochs):
             state.validation = quick_look(state.current, self.valid, self.runtime, self.seed)
+            for name, value in state.validation.items():
+                if not math.isfinite(value):
+                    self._give_up(f"{name} is", state.epoch - 1, self.steps_per_epoch - 1)
             line.update(state.validation)
             self._keep_best()
         state.seconds += time.monotonic() - began

@@ -34,6 +34,11 @@ def main() -> None:
     except (WorkError, OSError) as error:
         say(f"mmdgm: {error}")
         sys.exit(1)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
+            raise
+        say(f"mmdgm: there is not enough memory for this ({str(error).splitlines()[0]}); ask for less")
+        sys.exit(1)
     except KeyboardInterrupt:
         say("mmdgm: interrupted")
         sys.exit(130)

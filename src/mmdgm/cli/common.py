@@ -1,6 +1,5 @@
 """What the commands share: the program, its options, and how it speaks."""
 
-import json
 import signal
 import sys
 from collections.abc import Callable
@@ -52,7 +51,9 @@ def say(message: str) -> None:
 
 def print_json(content: Any) -> None:
     """One JSON object, for a program, on standard output."""
-    print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+    from mmdgm.storage import to_bytes
+
+    print(to_bytes(content).decode(), end="")
 
 
 def asked_to_stop() -> Callable[[], bool]:

@@ -7,6 +7,7 @@ import typer
 
 from mmdgm.cli.common import MOST, BurnIn, Chains, Data, Json, Label, Method, Pattern, Steps, app, print_json
 from mmdgm.cli.holes import imputer, measure_holes, part_named
+from mmdgm.errors import InputError
 
 
 @app.command()
@@ -30,7 +31,11 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Error, bound, likelihood and calibration of a run, each with its protocol; with --pattern, error with holes."""
+    if pattern is None and any(value is not None for value in (method, steps, burn_in, chains)):
+        raise InputError("--method, --steps, --burn-in and --chains are of filling in; they go with --pattern.")
     if pattern is not None:
+        if samples != 1 or importance_samples:
+            raise InputError("--samples and --importance-samples are of whole rows; leave them out with --pattern.")
         measure_holes(run, pattern, part_named(part), data, label, seed, out, None, as_json,
                        (device, None, None), imputer(method, steps, burn_in, chains))  # fmt: skip
         return

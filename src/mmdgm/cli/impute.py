@@ -97,7 +97,7 @@ def _fill_file(
             run, source, out, mask, label, seed,
             lambda operations: choose_runtime(*runtime, operations), bar.rows, **how,
         )  # fmt: skip
-    missing = found.spread > 0
+    missing = found.missing
     hats, draws = found.r_hat[~np.isnan(found.r_hat)], found.draws[~np.isnan(found.draws)]
     told: dict[str, Any] = {
         "run": str(run),

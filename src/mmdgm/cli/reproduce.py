@@ -47,9 +47,10 @@ def reproduce(
 
     targets = tuple(TARGETS) if target == _ALL else (target,)
     out = out or Path("runs/quick" if quick else "experiments")
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out must be a folder; '{out}' is a file.")
     runs = runs or (out / "runs" if quick else Path("runs"))
+    for option, folder in (("--out", out), ("--runs", runs)):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{option} must be a folder; '{folder}' is a file.")
     keep_freed_memory()
     work = Reproduction(
         out, runs, tuple(range(seeds)), QUICK if quick else WHOLE, say, ProgressBar, asked_to_stop(), compile

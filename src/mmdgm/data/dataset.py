@@ -11,6 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mmdgm.errors import InputError
+
 UNKNOWN = -1
 """The label of a row whose class is not known: it takes part in the bound and has no hinge loss."""
 
@@ -61,7 +63,12 @@ class Schema:
     def fitted(self, x: Values, weights: NDArray[np.float64] | None = None) -> "Schema":
         """The same schema, its numbers standardised by the observed values of `x` (training rows only)."""
         w = np.ones(len(x)) if weights is None else weights
-        return replace(self, columns=tuple(_fitted(c, x[:, i], w) for i, c in enumerate(self.columns)))
+        with np.errstate(over="ignore", invalid="ignore"):  # said below, in words
+            fitted = tuple(_fitted(c, x[:, i], w) for i, c in enumerate(self.columns))
+        for column in fitted:
+            if not np.isfinite([column.mean, column.scale]).all():
+                raise InputError(f"column '{column.name}' has values too large to be standardised; divide them first.")
+        return replace(self, columns=fitted)
 
     def encode(self, x: Values) -> Values:
         """Raw rows as the networks see them: images as they are, a table standardised and one-hot."""

@@ -25,8 +25,8 @@ _LABEL_NAMES = ("label", "y", "class", "target")
 _MOST_LEVELS = 1000
 
 
-def load_file(path: Path, label: str | None = None) -> Dataset:
-    """The data in a file or folder; `label` names the label column of a table."""
+def load_file(path: Path, label: str | None = None, usual: str | None = None) -> Dataset:
+    """The data in a file or folder; `label` names the label column of a table, `usual` one that it may have."""
     if path.is_dir():
         if label is not None:
             raise InputError("--label is for tables; a folder of pictures has a subfolder for each class.")
@@ -35,7 +35,18 @@ def load_file(path: Path, label: str | None = None) -> Dataset:
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InputError(f"--data must be a .npz, .csv or .parquet file or a folder of pictures; got '{path.name}'.")
-    return reader(path, label)
+    return reader(path, label or _if_there(path, usual))
+
+
+def _if_there(path: Path, usual: str | None) -> str | None:
+    """The name of a label column, if it is one of this table's."""
+    if usual is None or path.suffix.lower() == ".npz":
+        return None
+    if path.suffix.lower() == ".csv":
+        names, _ = read_csv(path)
+    else:
+        names = _read_parquet(path).column_names
+    return usual if usual in names else None
 
 
 def _npz(path: Path, label: str | None) -> Dataset:
@@ -56,7 +67,10 @@ def _npz(path: Path, label: str | None) -> Dataset:
 
 def _official_rows(found: dict[str, NDArray[Any]], rows: int, path: Path) -> tuple[int, int]:
     """How many rows at the end are a test set, and how many before them for validation, if the file says so."""
-    test, valid = (int(found.get(name, 0)) for name in ("official_test", "official_valid"))
+    counts = [np.asarray(found.get(name, 0)) for name in ("official_test", "official_valid")]
+    if any(count.ndim or count.dtype.kind not in "iu" for count in counts):
+        raise InputError(f"'official_test' and 'official_valid' in '{path}' must each be one whole number.")
+    test, valid = map(int, counts)
     if min(test, valid) < 0 or test + valid >= rows:
         raise InputError(f"'official_test' and 'official_valid' in '{path}' leave no row for training.")
     return test, valid
@@ -85,6 +99,8 @@ def _array(x: NDArray[Any], where: str) -> tuple[Values, Schema]:
                 f"'x' in '{where}' must be images of shape (N, height, width), or with 1 or 3 channels last; its shape "
                 f"is {x.shape}. Move the channels to the end, or flatten the rows."
             )
+        if np.isnan(values).all():
+            raise InputError(f"'x' in '{where}' must hold some observed pixel; every one is NaN.")
         if x.dtype != np.uint8 and (np.nanmin(values) < 0 or np.nanmax(values) > 1):
             raise InputError(
                 f"'x' in '{where}' must be images of bytes, or of numbers in [0, 1]; the values run from "
@@ -127,6 +143,9 @@ def read_csv(path: Path) -> tuple[list[str], list[list[str]]]:
     if len(rows) < 2:
         raise InputError(f"'{path}' must have a line of column names and at least one row; it has {len(rows)} lines.")
     names, *body = [[cell.strip() for cell in rows[0]], *rows[1:]]
+    for other, what in ((";", "semicolons"), ("\t", "tabs")):
+        if len(names) == 1 and other in names[0]:
+            raise InputError(f"'{path}' seems to be separated by {what}; save it with commas.")
     for number, row in enumerate(body, start=2):
         if len(row) != len(names):
             raise InputError(f"'{path}', line {number}: {len(row)} cells, but the table has {len(names)} columns.")
@@ -134,16 +153,36 @@ def read_csv(path: Path) -> tuple[list[str], list[list[str]]]:
 
 
 def _parquet(path: Path, label: str | None) -> Dataset:
+    table = _read_parquet(path)
+    for field in table.schema:
+        _check_type(path, field)
+    return _table(path, table.column_names, [column.to_pylist() for column in table.columns], label)
+
+
+def _read_parquet(path: Path) -> Any:
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet
     except ImportError:
         raise InputError("reading Parquet needs pyarrow: pip install 'mmdgm[tables]'.") from None
     try:
-        table = parquet.read_table(path)
+        return parquet.read_table(path)
     except (arrow.ArrowException, OSError) as error:
         raise InputError(f"'{path}' cannot be read as Parquet: {error}.") from None
-    return _table(path, table.column_names, [column.to_pylist() for column in table.columns], label)
+
+
+def _check_type(path: Path, field: Any) -> None:
+    """Whether a Parquet column holds what a cell of a table can be."""
+    import pyarrow.types as types
+
+    kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+    text = types.is_string(kind) or types.is_large_string(kind)
+    number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+    if not (text or number or types.is_null(kind)):
+        raise InputError(
+            f"column '{field.name}' in '{path.name}' must hold numbers, truth values or texts; its type is "
+            f"{field.type}. Convert it, or leave it out of the file."
+        )
 
 
 def _table(path: Path, names: Sequence[str], columns: Sequence[Sequence[Any]], label: str | None) -> Dataset:

@@ -82,13 +82,19 @@ def _blank(cell: Any) -> bool:
 
 
 def _typed(column: Column, value: float, kind: Any) -> Any:
-    """A filled value as the column's type has it."""
+    """A filled value as the column's type has it; a whole number stays in its type's range."""
     import pyarrow.types as types
 
     if column.kind == "categorical":
         level = column.levels[int(value)]
         return level == "True" if types.is_boolean(kind) else level
-    return round(value) if types.is_integer(kind) or types.is_boolean(kind) else float(value)
+    if types.is_integer(kind):
+        signed = types.is_signed_integer(kind)
+        least, most = (-(2 ** (kind.bit_width - 1)) if signed else 0), 2 ** (kind.bit_width - signed) - 1
+        return min(max(round(value), least), most)
+    if types.is_string(kind) or types.is_large_string(kind):
+        return f"{value:.6g}"
+    return round(value) if types.is_boolean(kind) else float(value)
 
 
 def check_formats(source: Path, target: Path) -> None:

@@ -87,7 +87,7 @@ def remembered_as(name_or_path: str) -> str:
     return name_or_path if name_or_path in SOURCES else str(Path(name_or_path).resolve())
 
 
-def load(name_or_path: str, label: str | None = None, say: Say = lambda _: None) -> Dataset:
+def load(name_or_path: str, label: str | None = None, say: Say = lambda _: None, usual: str | None = None) -> Dataset:
     """A data set by its name, or from a file or folder of the user's (see `mmdgm.data.files`)."""
     if name_or_path in SOURCES:
         if label is not None:
@@ -95,7 +95,7 @@ def load(name_or_path: str, label: str | None = None, say: Say = lambda _: None)
         return SOURCES[name_or_path].load(None, say)
     path = Path(name_or_path)
     if path.exists():
-        return load_file(path, label)
+        return load_file(path, label, usual)
     if path.suffix or len(path.parts) > 1:
         raise InputError(f"--data: there is no file or folder '{name_or_path}'.")
     raise unknown("data", name_or_path, SOURCES)

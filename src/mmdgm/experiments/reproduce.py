@@ -4,6 +4,7 @@ A finished run of the same recipe, seed and data is used as it is; one that was 
 written as soon as it is there, so that an interrupt loses nothing.
 """
 
+import io
 import itertools
 import json
 import time
@@ -51,9 +52,10 @@ class Plan(NamedTuple):
         seeds = ", ".join(map(str, self.seeds))
         told = f"{self.target}: {self.about}. {self.models} models, seeds {seeds}; "
         if not self.runs_to_train:
-            return told + "all are trained"
+            return told + "all are trained, what is left is to look at them"
         runs = self.models * len(self.seeds)
-        return told + f"{self.runs_to_train} of {runs} runs are to be trained, about {self.minutes:.0f} minutes"
+        told += f"{self.runs_to_train} of {runs} runs are to be trained, about {self.minutes:.0f} minutes"
+        return told + "; to look at them comes on top"
 
 
 class Interrupted(Exception):  # noqa: N818 - nothing is wrong
@@ -78,15 +80,21 @@ class Reproduction:
         """One table or figure, from its plan to its files."""
         target = TARGETS[name]
         self.plan(name)
+        self._stop_if_asked()
         paths = {(job.name, seed): self._done(job, seed) for seed in self.seeds for job in in_order(target.jobs)}
         if target.table is not None:
             for (job_name, seed), path in paths.items():
                 self._look(JOBS[job_name], seed, path, target)
-        files = [
-            *self._write_table(target),
-            *draw(target, paths, self.seeds[0], self.size, self.out),
-        ]
+        files = list(self._write_table(target))
+        self._stop_if_asked()
+        for file in draw(target, paths, self.seeds[0], self.size, self.out):
+            files.append(file)
+            self._stop_if_asked()
         return {"target": name, "runs": [str(p) for p in paths.values()], "files": [str(f) for f in files]}
+
+    def _stop_if_asked(self) -> None:
+        if self.should_stop():
+            raise Interrupted
 
     @property
     def _results(self) -> Path:
@@ -196,16 +204,23 @@ class Reproduction:
 
     def _with_holes(self, path: Path, pattern: str, compared: int) -> dict[str, Any]:
         with self.watch(f"{path.name}, {pattern}") as bar:
-            hooks: dict[str, Any] = {"runtime": self._runtime, "on_progress": bar.rows}
+
+            def show(done: int, of: int) -> None:
+                bar.rows(done, of)
+                self._stop_if_asked()
+
+            hooks: dict[str, Any] = {"runtime": self._runtime, "on_progress": show}
             few = min(compared, self.size.points)
             return evaluate_holes(path, parse_pattern(pattern), "test", compared=few, **hooks, **self.size.imputer)
 
     def _write_result(self, name: str, path: Path, job: Job, look: Callable[[], dict[str, Any]]) -> None:
-        if self.should_stop():
-            raise Interrupted
+        self._stop_if_asked()
         weights, file = RunFolder.open(path).weights_sha256, self._results / name
-        if file.is_file() and json.loads(file.read_text()).get("weights_sha256") == weights:
+        before = _json(file)
+        if before.get("weights_sha256") == weights:
             return
+        if file.exists():
+            self.say(f"{file} is of other weights, and will be replaced")
         began = time.monotonic()
         found = look()
         if job.reads:  # the file of features is this machine's own
@@ -229,10 +244,21 @@ class Reproduction:
 def _runs_told(runs: Path, wanted: list[Any]) -> Iterator[Path]:
     """The run folders with that recipe, seed, hash of the data, and origin."""
     for path in sorted(runs.glob("*/run.json")):
-        told = json.loads(path.read_text())
-        origin = (told.get("init_from") or {}).get("weights_sha256")
-        if [told["recipe"], told["seed"], told["data"]["sha256"], origin] == wanted:
+        told = _json(path)
+        parts = [part if isinstance(part, dict) else {} for part in (told.get("data"), told.get("init_from"))]
+        hashes = [parts[0].get("sha256"), parts[1].get("weights_sha256")]
+        same = [told.get("recipe"), told.get("seed"), *hashes] == wanted
+        if same and (path.parent / "manifest.json").is_file():  # which is written last: without it no run was begun
             yield path.parent
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """What a JSON file of ours holds; nothing if there is none, or if it is something else."""
+    try:
+        told = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
 
 
 def _write_few(rows: Dataset, count: int, path: Path) -> Path:
@@ -242,10 +268,10 @@ def _write_few(rows: Dataset, count: int, path: Path) -> Path:
     test = len(rows) - rows.official_test
     chosen = np.r_[:count, test : test + count // 3]
     valid = count // 6 if rows.official_valid else 0
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "wb") as file:
-        names = np.array(rows.classes)[rows.y[chosen]]
-        np.savez(file, x=rows.x[chosen], y=names, official_test=count // 3, official_valid=valid)
+    content = io.BytesIO()
+    names = np.array(rows.classes)[rows.y[chosen]]
+    np.savez(content, x=rows.x[chosen], y=names, official_test=count // 3, official_valid=valid)
+    write_atomically(path, content.getvalue())
     return path
 
 

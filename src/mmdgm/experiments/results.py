@@ -8,7 +8,7 @@ from typing import Any
 
 from mmdgm.errors import InputError
 from mmdgm.experiments import tables
-from mmdgm.experiments.jobs import JOBS, Job
+from mmdgm.experiments.jobs import JOBS, TARGETS, Job
 from mmdgm.experiments.paper import BOUND, DIGITS, ERROR, HOLE_TABLES, MSE, TABLES, HoleTable, Line, Table, verdict
 from mmdgm.experiments.protocols import ABOUT, PROTOCOLS
 from mmdgm.storage import write_atomically
@@ -66,12 +66,11 @@ class Row:
     def commands(self) -> str:
         """How the figures came about, as one types it."""
         one, job = self.found[0], JOBS.get(self.recipe)
-        lines, on = [], ""
         if job is not None and job.reads is not None:
-            source, what = job.reads
-            lines += [_train(source, "--out SOURCE"), f"mmdgm embed SOURCE --what {what} --out FEATURES.npz"]
-            on = "--data FEATURES.npz "
-        elif job is not None and job.starts_from is not None:
+            target = next(target.name for target in TARGETS.values() if self.recipe in target.jobs)
+            return f"    mmdgm reproduce {target} --seeds {1 + max(one['seed'] for one in self.found)}"
+        lines, on = [], ""
+        if job is not None and job.starts_from is not None:
             lines += [_train(job.starts_from, "--out START")]
             on = "--init-from START "
         lines += [_train(self.recipe, f"{on}--out RUN")]
@@ -108,13 +107,27 @@ def read(folder: Path) -> list[Row]:
     """All results, one row for each recipe and pattern of holes, in the order of the file names."""
     if not folder.is_dir():
         raise InputError(f"there is no folder '{folder}'; run this in the root of the repository.")
-    found = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    found = [_result(path) for path in sorted(folder.glob("*.json"))]
     names = dict.fromkeys((one["recipe"], one.get("pattern")) for one in found)
     return [
         Row(recipe, tuple(sorted(same, key=lambda f: int(f["seed"]))), pattern)
         for recipe, pattern in names
         for same in ([f for f in found if (f["recipe"], f.get("pattern")) == (recipe, pattern)],)
     ]
+
+
+def _result(path: Path) -> dict[str, Any]:
+    """A result of the test rows as `mmdgm evaluate --out` wrote it."""
+    try:
+        found = json.loads(path.read_text())
+        split = found["protocol"]["split"]
+        whole = {"recipe", "seed", "data", "settings", "machine", "versions", ERROR} <= set(found)
+    except (ValueError, KeyError, TypeError):
+        split, whole = None, False
+    if not whole or split != "test":
+        raise InputError(f"'{path}' is no result of the test rows that mmdgm evaluate wrote; remove it.")
+    made: dict[str, Any] = found
+    return made
 
 
 def short_table(rows: list[Row]) -> str:
