@@ -17,7 +17,7 @@ _LEAST_BATCH, _MOST_BATCH = 64, 512
 _BATCHES_OF_AN_EPOCH = 20
 _LATENTS = (2, 32)
 _GENERATIVE_DECAY = 0.05
-"""The generative network needs little: p(x | z) is learned from all of a row, and a strong decay blurs what is filled in."""
+"""The generative network needs little: it learns from all of a row, and a strong decay blurs what is filled in."""
 _WORTH_A_RUNTIME = 2e13
 """Operations from which bf16 and compiling repay; below, all is plain float32."""
 
