@@ -11,6 +11,7 @@ import pytest
 
 from mmdgm.cli import app
 from mmdgm.experiments.results import stale
+from mmdgm.experiments.tutorial import page
 from mmdgm.latents import LATENTS
 
 ROOT = Path(__file__).parent.parent
@@ -35,6 +36,16 @@ def test_examples_run(page: str, capsys: pytest.CaptureFixture[str]) -> None:
         LATENTS.update(known)
     assert names["figures"].error_percent < 15
     assert "nats" in capsys.readouterr().out
+
+
+def test_the_tutorial_runs_and_says_what_it_printed_but_for_figures() -> None:
+    script, shown = ROOT / "docs/tutorial.py", (ROOT / "docs/tutorial.md").read_text()
+    made = page(script.read_text(), {})
+
+    def without_figures(text: str) -> str:  # another machine's last digits may differ, and so may a class
+        return re.sub(r"[\d.]+|'\w+'|\s+", " ", text)
+
+    assert without_figures(made).split() == without_figures(shown).split()
 
 
 def test_the_readme_names_every_module_and_command() -> None:

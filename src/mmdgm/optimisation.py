@@ -2,6 +2,7 @@
 
 import copy
 import math
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,12 +14,16 @@ from mmdgm.recipes import Recipe
 def build_optimiser(model: MaxMarginDGM, recipe: Recipe) -> torch.optim.Optimizer:
     """Adam or SGD. The networks' weight matrices decay; biases do not, and lambda has its prior instead."""
     decaying: list[nn.Parameter] = []
+    generative: list[nn.Parameter] = []
     other: list[nn.Parameter] = []
+    apart = recipe.generative_weight_decay is not None
     for name, parameter in model.named_parameters():
         matrix = parameter.ndim > 1 and not name.startswith("classifier.")
-        (decaying if matrix else other).append(parameter)
-    groups = [
+        own = generative if apart and name.startswith("generative.") else decaying
+        (own if matrix else other).append(parameter)
+    groups: list[dict[str, Any]] = [
         {"params": decaying, "weight_decay": recipe.weight_decay},
+        {"params": generative, "weight_decay": recipe.generative_weight_decay},
         {"params": other, "weight_decay": 0.0},
     ]
     groups = [group for group in groups if group["params"]]

@@ -52,7 +52,7 @@ class DeepGenerative(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc
     """The part of an estimator that needs no labels; `MaxMarginDGM` and `MaxMarginDGMClassifier` are final."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "latent_size": [_count],
+        "latent_size": [_count, None],
         "hidden_layer_sizes": ["array-like"],
         "epochs": [_count, None],
         "batch_size": [_count, None],

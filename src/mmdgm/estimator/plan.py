@@ -15,6 +15,9 @@ _ROUNDS_OF_A_ROW = 4
 _LEAST_STEPS, _MOST_STEPS = 100, 2000
 _LEAST_BATCH, _MOST_BATCH = 64, 512
 _BATCHES_OF_AN_EPOCH = 20
+_LATENTS = (2, 32)
+_GENERATIVE_DECAY = 0.05
+"""The generative network needs little: it learns from all of a row, and a strong decay blurs what is filled in."""
 _WORTH_A_RUNTIME = 2e13
 """Operations from which bf16 and compiling repay; below, all is plain float32."""
 
@@ -26,7 +29,7 @@ class Settings:
     C: float
     margin: float
     adversary: float
-    latent_size: int
+    latent_size: int | None
     hidden: tuple[int, ...]
     epochs: int | None
     batch_size: int | None
@@ -54,7 +57,7 @@ def recipe_for(settings: Settings, rows: Dataset) -> Recipe:
         activation="relu",
         normalise=N > 1,
         missing="mask",
-        latent_size=settings.latent_size,
+        latent_size=settings.latent_size or _latent_size(rows),
         likelihood="bernoulli" if image else "columns",
         C=settings.C,
         margin=settings.margin,
@@ -64,10 +67,18 @@ def recipe_for(settings: Settings, rows: Dataset) -> Recipe:
         batch_size=batch,
         learning_rate=settings.learning_rate,
         weight_decay=settings.weight_decay,
+        generative_weight_decay=_GENERATIVE_DECAY,
         dropout=settings.dropout,
         holes=settings.holes,
         ema=0.99,
     )
+
+
+def _latent_size(rows: Dataset) -> int:
+    """Half as many as there are columns, within bounds: with more, few rows are not enough to find a use for them."""
+    least, most = _LATENTS
+    width = rows.schema.width
+    return most if rows.schema.image_shape is not None else min(max(least, (width + 1) // 2), most)
 
 
 def _spread(rows: Dataset) -> float:

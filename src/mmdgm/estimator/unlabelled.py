@@ -15,7 +15,7 @@ class MaxMarginDGM(DeepGenerative):
 
     def __init__(
         self,
-        latent_size: int = 16,
+        latent_size: int | None = None,
         *,
         hidden_layer_sizes: tuple[int, ...] = (128, 128),
         epochs: int | None = None,
@@ -71,7 +71,7 @@ class MaxMarginDGM(DeepGenerative):
             C=0.0,
             margin=1.0,
             adversary=0.0,
-            latent_size=int(self.latent_size),
+            latent_size=self.latent_size,
             hidden=tuple(int(size) for size in self.hidden_layer_sizes),
             epochs=self.epochs,
             batch_size=self.batch_size,

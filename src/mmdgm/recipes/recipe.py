@@ -116,6 +116,11 @@ class Recipe:
     constant_share: float = _setting(0.0, "share of the steps before thirds or cosine begin to fall", _SHARE)
     warmup_share: float = _setting(0.02, "share of the steps over which the rate rises", _SHARE)
     weight_decay: float = _setting(0.0, "decoupled decay of the networks' weights, per unit rate", _NOT_NEGATIVE)
+    generative_weight_decay: float | None = _setting(
+        None,
+        "the same for the generative network's weights; none: as weight_decay",
+        ("at least 0", lambda v: v is None or v >= 0),
+    )
     clip: float = _setting(0.0, "largest norm of a gradient; 0 for none", _NOT_NEGATIVE)
     dropout: float = _setting(0.0, "share of hidden units dropped in the recognition network", _SHARE)
     convolution_dropout: float = _setting(0.0, "share of units dropped after the convolutions marked drop", _SHARE)
