@@ -3,8 +3,8 @@
 # %% [markdown]
 # # A table with holes
 #
-# 178 wines, 13 measurements of each, three growers. We take away 30 % of all entries, as if they had never been measured,
-# and forget the grower of half of the wines.
+# 178 wines, 13 measurements of each, three growers. We take away 30 % of all entries, as if never measured, and
+# forget the grower of half of the wines.
 
 # %%
 import tempfile

@@ -32,9 +32,10 @@ def _read(path: Path) -> dict[str, Any] | None:
 def _tables(found: dict[str, Any]) -> str:
     accuracy, error = (_by_cell(found, key) for key in ("accuracy", "error"))
     first, near, cells = _standing(accuracy)
+    named = "".join(f" --table {table}" for table in dict.fromkeys(table for table, _ in accuracy))
     lines = [
         "## Tables with holes\n",
-        f"    mmdgm bench tables --seeds {found['seeds']}\n",
+        f"    mmdgm bench tables --seeds {found['seeds']}{named}\n",
         f"{found['protocol'].capitalize()}. Seeds 0 to {found['seeds'] - 1}; every method has its default parameters. "
         "Mean and standard error over the seeds; the best of a row is in bold.\n",
         f"With 30 and 60 % removed, MaxMarginDGMClassifier is the first in {first} of {cells} cells, and first or "
