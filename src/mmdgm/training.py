@@ -178,7 +178,6 @@ class Trainer:
             if not self._epoch():
                 self._save()
                 return None
-            self._check_weights()
             self._remember_good()
         if self.recipe.select == "last":
             self.state.best_epoch = self.recipe.epochs
@@ -299,6 +298,7 @@ class Trainer:
         """Write the epoch's metrics, look at the validation data now and then, and keep the best weights."""
         state = self.state
         state.epoch += 1
+        self._check_weights()
         means = MeanTerms(*(s / self.steps_per_epoch for s in state.sums))
         line: dict[str, Any] = {"epoch": state.epoch, **means._asdict()}
         every = max(1, self.recipe.epochs // LOOKS_AT_VALIDATION)
