@@ -20,7 +20,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
 
-train: $(READY)  ## Get MNIST and train the default recipe (about four minutes on two cores).
+train: $(READY)  ## Get MNIST and train the default recipe (two to four minutes on two cores).
 	$(BIN)/mmdgm train mmva-mnist --out $(OUT)
 	$(BIN)/mmdgm evaluate $(OUT)
 

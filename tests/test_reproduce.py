@@ -67,6 +67,8 @@ def test_a_target_from_data_to_its_files(work: Reproduction, runs: Path, name: s
     for one in results:
         assert wanted | {"recipe", "seed", "data_sha256", "versions", "machine", "training_seconds"} <= set(one)
         assert one["data"] == JOBS[one["recipe"]].data or one["data"].endswith("-few.npz")
+        method = JOBS[one["recipe"]].filled_by
+        assert method is None or not target.patterns or one["protocol"]["method"] == method
     table = (work.out / "tables" / f"{name}.md").read_text()
     if isinstance(target.table, HoleTable):
         assert all(f"`{pattern}`" in table for pattern in target.table.rows)

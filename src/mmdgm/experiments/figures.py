@@ -12,7 +12,7 @@ from mmdgm.api import load_run, run_splits
 from mmdgm.data.batches import encoded_mask, resident
 from mmdgm.data.missing import parse_pattern
 from mmdgm.experiments import pictures
-from mmdgm.experiments.jobs import Size, Target
+from mmdgm.experiments.jobs import JOBS, Size, Target
 from mmdgm.experiments.paper import BOUND, ERROR, MSE, HoleTable, Table
 from mmdgm.experiments.pictures import Series
 from mmdgm.experiments.results import Row, read
@@ -42,7 +42,7 @@ def draw(target: Target, paths: Paths, seed: int, size: Size, out: Path) -> Iter
     else:
         for pattern in _PATTERNS:
             name = f"{target.name}-{pattern.replace(':', '-')}"
-            yield from _written(folder, name, _film(target, paths, seed, pattern, size.imputer))
+            yield from _written(folder, name, _film(target, paths, seed, pattern, size.imputer(JOBS[target.jobs[0]])))
 
 
 def _written(folder: Path, name: str, made: Callable[[Kind], bytes]) -> Iterator[Path]:

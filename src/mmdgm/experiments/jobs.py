@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from mmdgm.experiments.paper import HOLE_TABLES, TABLES, HoleTable, Table
 from mmdgm.recipes import Recipe, changed, recipe_named
+from mmdgm.transitions import Method
 
 What = Literal["features", "latents"]
 
@@ -20,8 +21,8 @@ _IMPORTANCE_SAMPLES = {True: 10, False: 100}
 class Job:
     """One model: a recipe, and what was set; `reads` names another job and what of it this one is trained on.
 
-    `starts_from` names the job whose recognition network this one starts with. With holes, scikit-learn's imputers fill
-    the first `compared` rows, too.
+    `starts_from` names the job whose recognition network this one starts with. With holes, `filled_by` is the method
+    if not the model's own, and scikit-learn's imputers fill the first `compared` rows, too.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Job:
     reads: tuple[str, What] | None = None
     starts_from: str | None = None
     compared: int = 0
+    filled_by: Method | None = None
 
     @property
     def recipe(self) -> Recipe:
@@ -78,7 +80,7 @@ JOBS = {
             ),
         ),
         *(Job(f"cmmva-mnist-C-{C}", "cmmva-mnist", (f"C={C}",)) for C in (1, 10, 100, 10000)),
-        Job("cmmva-mnist-holes", "cmmva-mnist-holes", compared=200),
+        Job("cmmva-mnist-holes", "cmmva-mnist-holes", compared=200, filled_by="importance"),
         Job("va-pegasos-mnist", "pegasos", _PEGASOS, reads=("va-mnist", "features")),
         Job("cva-pegasos-mnist", "pegasos", (*_PEGASOS, "split=whole"), reads=("cva-mnist", "features")),
         Job("cva-pegasos-svhn", "pegasos", (*_PEGASOS, "split=whole"), reads=("cva-svhn", "features")),
@@ -150,10 +152,10 @@ class Size:
             return recipe
         return replace(recipe, epochs=self.epochs, batch_size=min(50, recipe.batch_size))
 
-    @property
-    def imputer(self) -> dict[str, Any]:
+    def imputer(self, job: Job) -> dict[str, Any]:
         """Settings of the `Imputer`."""
-        return {} if self.steps is None else {"steps": self.steps}
+        how: dict[str, Any] = {} if job.filled_by is None else {"method": job.filled_by}
+        return how if self.steps is None else {**how, "steps": self.steps}
 
     def likelihood(self, recipe: Recipe) -> int:
         """K."""

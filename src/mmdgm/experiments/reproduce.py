@@ -196,13 +196,13 @@ class Reproduction:
         if target.patterns and job.name in target.jobs:
             for pattern in target.patterns:
                 name = f"{job.name}-seed-{seed}-{pattern.replace(':', '-')}.json"
-                self._write_result(name, path, job, partial(self._with_holes, path, pattern, job.compared))
+                self._write_result(name, path, job, partial(self._with_holes, path, pattern, job))
         elif not target.patterns:
             K = self.size.likelihood(job.recipe) if job.recipe.bound else 0
             name = f"{job.name}-seed-{seed}.json"
             self._write_result(name, path, job, partial(api.evaluate_run, path, "test", importance_samples=K))
 
-    def _with_holes(self, path: Path, pattern: str, compared: int) -> dict[str, Any]:
+    def _with_holes(self, path: Path, pattern: str, job: Job) -> dict[str, Any]:
         with self.watch(f"{path.name}, {pattern}") as bar:
 
             def show(done: int, of: int) -> None:
@@ -210,8 +210,8 @@ class Reproduction:
                 self._stop_if_asked()
 
             hooks: dict[str, Any] = {"runtime": self._runtime, "on_progress": show}
-            few = min(compared, self.size.points)
-            return evaluate_holes(path, parse_pattern(pattern), "test", compared=few, **hooks, **self.size.imputer)
+            few = min(job.compared, self.size.points)
+            return evaluate_holes(path, parse_pattern(pattern), "test", compared=few, **hooks, **self.size.imputer(job))
 
     def _write_result(self, name: str, path: Path, job: Job, look: Callable[[], dict[str, Any]]) -> None:
         self._stop_if_asked()
