@@ -140,7 +140,10 @@ class Reproduction:
         if not path.exists():
             self.say(f"writing the {what} of {source}, seed {seed}")
             write_atomically(path, api.embed_run(run.path, what)[0])
-        return str(path), load(str(path))
+        name = str(path)
+        if name not in self._data:  # it is large, and asked for whenever its run is looked for
+            self._data[name] = name, load(name)
+        return self._data[name]
 
     def _find(self, job: Job, seed: int) -> RunFolder | None:
         """A run of the same recipe, seed and data, a finished one before a stopped one; nothing if there is none."""

@@ -265,6 +265,9 @@ def _every_seed_with_holes(recipe: str, rows: list[Row]) -> str:
     protocol = rows[0].found[0]["protocol"]
     how = f"--method {protocol['method']} --steps {protocol['steps']} --chains {protocol['chains']} "
     how = "" if protocol["method"] == "none" else how
+    compared = rows[0].found[0].get("compared")
+    command = "evaluate" if compared is None else "impute"
+    how += "" if compared is None else f"--compare {compared[0]['rows']} "
     head = [
         "hole",
         "seeds",
@@ -286,7 +289,7 @@ def _every_seed_with_holes(recipe: str, rows: list[Row]) -> str:
         ]
         lines.append(_cells([f"`{row.pattern}`", row.seeds, row.each("mse"), by[0], row.each(ERROR), by[1], by[2]]))
     return (
-        f"    mmdgm evaluate RUN --split test --pattern HOLE {how}"
+        f"    mmdgm {command} RUN --split test --pattern HOLE {how}"
         f"--out experiments/results/{recipe}-seed-SEED-HOLE.json\n\n" + "\n".join(lines)
     )
 
