@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from sklearn.preprocessing import FunctionTransformer
 import mmdgm
 from mmdgm import MaxMarginDGM, MaxMarginDGMClassifier
 from mmdgm.errors import InputError
+from mmdgm.estimator import documentation
 
 Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
 
@@ -375,11 +377,22 @@ def test_it_works_in_scikit_learns_tools() -> None:
     assert make_pipeline(MaxMarginDGM(epochs=3), quick(epochs=3)).fit(X, y).predict(X).shape == y.shape
 
 
-def test_it_shows_itself_with_a_link(fitted: MaxMarginDGMClassifier) -> None:
+@pytest.mark.parametrize("named", ["https://docs.example/mmdgm", None])
+def test_it_links_to_the_documentation_that_the_package_names(
+    named: str | None, fitted: MaxMarginDGMClassifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Message()
+    told["Project-URL"] = "Source, https://source.example"
+    if named:
+        told["Project-URL"] = f"Documentation, {named}"
+    monkeypatch.setattr(documentation, "metadata", lambda _: told)
+    documentation.address.cache_clear()
     page = fitted._repr_html_inner() if hasattr(fitted, "_repr_html_inner") else fitted._repr_html_()
+    documentation.address.cache_clear()
     assert "MaxMarginDGMClassifier" in page
-    assert f'href="{fitted._get_doc_link()}"' in page
-    assert Path(fitted._get_doc_link().removeprefix("file://")).is_file()
+    assert (f'href="{named}"' in page) == bool(named)
+    assert "file:" not in page
+    assert "source.example" not in page
 
 
 def test_threads_are_given_back_and_progress_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,9 +12,10 @@ from mmdgm.data.batches import Batch, values
 from mmdgm.data.dataset import Schema
 from mmdgm.data.transforms import Contrast, contrast
 from mmdgm.errors import InputError, unknown
+from mmdgm.factors import Factors, fit_factors
 from mmdgm.holes import random_holes
 from mmdgm.latents import LATENTS, Latents
-from mmdgm.likelihoods import build_likelihood
+from mmdgm.likelihoods import ColumnsLikelihood, build_likelihood
 from mmdgm.networks import MLP, Linear, drop, full, linear
 from mmdgm.recipes import Recipe
 from mmdgm.recipes.layers import layers, mirror
@@ -22,6 +23,8 @@ from mmdgm.runtime import generator
 
 _EVIDENCE_SAMPLES = 10
 """Samples of z for an estimate of log p(x | y)."""
+_LEAST_PROBABILITY = 0.01
+"""Of a level when a generative network starts from factor analysis."""
 
 
 class Noise(NamedTuple):
@@ -39,7 +42,10 @@ class Noise(NamedTuple):
 
 
 class Recognised(NamedTuple):
-    """What the recognition network says of x: q(z | x), and the activations of its hidden layers."""
+    """What the recognition network says of x: q(z | x), and the activations of its hidden layers.
+
+    With factor analysis the row that it completed comes before them.
+    """
 
     q: Distribution
     hidden: list[Tensor]
@@ -54,10 +60,11 @@ class Recognition(nn.Module):
         self.channels = _channels(schema)
         self.with_mask = recipe.missing == "mask"
         self.fill = nn.Buffer(torch.zeros(schema.width)) if recipe.missing == "mean" else None
+        self.factors = Factors(schema.width, recipe.latent_size) if recipe.missing == "factors" else None
         last = self.network.sizes[-1]
         self.head = linear(last, latents.parameters * recipe.latent_size)
-        with torch.no_grad():  # the first K outputs (mu) start as random as any layer, the rest (log sigma^2) at 0
-            self.head.weight[recipe.latent_size :] = 0
+        with torch.no_grad():  # the first K outputs (mu) start as random as any layer, the rest (log sigma^2) at 0;
+            self.head.weight[0 if self.factors else recipe.latent_size :] = 0  # all at 0 where factors go before
         self.latents = latents
 
     def forward(
@@ -69,12 +76,17 @@ class Recognition(nn.Module):
         label: Tensor | None = None,
     ) -> Recognised:
         """Recognise what is `seen` of x, told its class or not; `remember` is for `BatchNorm`."""
-        x = drop(self._completed(x, seen), dropout[0] if dropout else None)
+        analysed = None if self.factors is None else self.factors(x, seen)
+        x = drop(self._completed(x, seen) if analysed is None else analysed.x, dropout[0] if dropout else None)
         if self.with_mask:
             x = beside(x, seen.to(x.dtype), self.channels)
         hidden = self.network(told(x, label), dropout[1:-1], remember)
         outputs = full(self.head(hidden[-1])).chunk(self.latents.parameters, dim=-1)
-        return Recognised(self.latents.posterior(outputs), hidden)
+        if analysed is None:
+            return Recognised(self.latents.posterior(outputs), hidden)
+        mu, log_variance = outputs
+        q = self.latents.posterior((analysed.mean + mu, analysed.variance.log() + log_variance))
+        return Recognised(q, [x, *hidden])
 
     def _completed(self, x: Tensor, seen: Tensor) -> Tensor:
         if self.fill is not None:
@@ -107,13 +119,37 @@ class Generative(nn.Module):
         self.network = MLP(recipe.latent_size + told, mirrored, recipe.activation, recipe.normalise)
         self.likelihood = build_likelihood(recipe.likelihood, schema)
         self.output = _generative_output(recipe, schema, self.network.sizes[-1], self.likelihood.outputs)
+        self.loadings = linear(recipe.latent_size, schema.width, gain=0.0) if recipe.missing == "factors" else None
 
     def forward(self, z: Tensor, label: Tensor | None = None) -> Distribution:
         """p(x | z) for z of shape (L, B, K), or p(x | z, y)."""
         flat = told(z, label).flatten(0, -2)  # batch normalisation wants one batch dimension
         outputs = full(self.output(self.network(flat)[-1])).unflatten(0, z.shape[:-1])
+        if self.loadings is not None:
+            outputs = outputs + full(self.loadings(z))
         p: Distribution = self.likelihood(outputs)
         return p
+
+    @torch.no_grad()
+    def go_on_from(self, factors: Factors) -> None:
+        """Start as factor analysis: the means of real columns as they are there, logits of the others near their mean.
+
+        A probability p changes by p (1 - p) = unit^2 where its logit changes by 1.
+        """
+        assert self.loadings is not None
+        assert isinstance(self.output, Linear)
+        assert isinstance(self.likelihood, ColumnsLikelihood)
+        nn.init.zeros_(self.output.weight)
+        center, unit = factors.center, factors.unit
+        for kind, where in self.likelihood.groups:
+            slope, start = unit[where], center[where]
+            if kind == "real":
+                self.likelihood.log_variance[where] = (factors.psi[where] * slope.square()).log()
+            else:
+                p = start.clamp(_LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+                slope, start = 1 / slope, p.logit() if kind == "binary" else p.log()
+            self.loadings.weight[where] = factors.loadings[where] * slope.unsqueeze(-1)
+            self.loadings.bias[where] = start
 
 
 def _recognition_network(recipe: Recipe, schema: Schema, told: int) -> MLP | ConvolutionStack:
@@ -201,7 +237,16 @@ class MaxMarginDGM(nn.Module):
 
     def _feature_width(self) -> int:
         sizes = self.recognition.network.sizes
+        if self.recognition.factors is not None:
+            sizes = (self.schema.width, *sizes)
         return {"hidden": sum(sizes), "last": sizes[-1], "latents": self.recipe.latent_size}[self.recipe.features]
+
+    def start_from_factors(self, rows: Batch, weights: Tensor) -> None:
+        """Let both networks go on from factor analysis of these rows, each counted by its weight."""
+        assert self.recognition.factors is not None
+        assert self.generative is not None
+        fit_factors(self.recognition.factors, rows.x, rows.observed, weights)
+        self.generative.go_on_from(self.recognition.factors)
 
     def contrast(self, x: Tensor, observed: Tensor) -> Contrast:
         """The contrast of images, which the recipe's transform takes away."""

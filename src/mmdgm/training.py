@@ -43,6 +43,8 @@ CHECKPOINT_SECONDS = 30.0
 LOOKS_AT_VALIDATION = 50
 """How often a run looks at the validation data, about; each look costs a tenth of an epoch."""
 
+_FACTOR_ROWS = 1000
+
 
 class MeanTerms(NamedTuple):
     """D, R and H, their means over the epoch so far."""
@@ -161,6 +163,8 @@ class Trainer:
         model = build_model(recipe, splits.train, seed)
         if initial:
             start_from(model, initial)
+        if recipe.missing == "factors" and before is None:
+            _look_for_factors(model, splits.train, seed)
         self.state = self._initial_state(model.to(device))
         if before is not None:
             self._go_on_from(before)
@@ -407,6 +411,14 @@ def _mean_of_observed(model: MaxMarginDGM, train: Dataset) -> Tensor:
         total += (rows.x * rows.observed).double().sum(0)
         count += rows.observed.double().sum(0)
     return (total / count.clamp(min=1)).float()
+
+
+def _look_for_factors(model: MaxMarginDGM, train: Dataset, seed: int) -> None:
+    """Start from factor analysis of the rows, or of some if there are many: they say as much of so few numbers."""
+    some = np.random.default_rng([seed, 3]).permutation(len(train))[:_FACTOR_ROWS]
+    rows = train.take(np.sort(some))
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    model.start_from_factors(resident(rows, torch.device("cpu")), torch.from_numpy(weights))
 
 
 def start_from(model: MaxMarginDGM, weights: dict[str, Tensor]) -> None:

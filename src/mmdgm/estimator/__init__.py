@@ -8,6 +8,9 @@ generative.py    what both estimators can do
 classifier.py    MaxMarginDGMClassifier
 unlabelled.py    MaxMarginDGM
 storing.py       save and load
+documentation.py where the documentation is on the web
+
+`guide.md` beside these says what every parameter means.
 """
 
 from mmdgm.estimator.classifier import MaxMarginDGMClassifier

@@ -47,7 +47,7 @@ class MaxMarginDGMClassifier(ClassifierMixin, DeepGenerative):  # type: ignore[m
         batch_size: int | None = None,
         learning_rate: float = 3e-3,
         dropout: float = 0.1,
-        holes: float = 0.8,
+        holes: float | None = None,
         weight_decay: float = 1.0,
         columns: Columns = None,
         unlabelled: Any = AUTO,
@@ -140,7 +140,7 @@ class MaxMarginDGMClassifier(ClassifierMixin, DeepGenerative):  # type: ignore[m
             learning_rate=float(self.learning_rate),
             dropout=float(self.dropout),
             weight_decay=float(self.weight_decay),
-            holes=float(self.holes),
+            holes=self.holes,
             class_weights=self._class_weights,
         )
 

@@ -26,6 +26,7 @@ from mmdgm.data.dataset import UNKNOWN, Dataset, Labels
 from mmdgm.data.splits import Splits
 from mmdgm.data.weights import at_least_once, merged
 from mmdgm.embedding import embed
+from mmdgm.estimator.documentation import address
 from mmdgm.estimator.learning import How, Learned, batch_for, learn, using_threads
 from mmdgm.estimator.plan import Settings, recipe_for, runtime_for
 from mmdgm.estimator.rows import is_table, learn_reader
@@ -58,7 +59,7 @@ class DeepGenerative(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc
         "batch_size": [_count, None],
         "learning_rate": [_positive],
         "dropout": [_share],
-        "holes": [Interval(numbers.Real, 0, 1, closed="both")],
+        "holes": [Interval(numbers.Real, 0, 1, closed="both"), None],
         "weight_decay": [_not_negative],
         "columns": [dict, "array-like", None],
         "transform_as": [StrOptions({"features", "latents", "imputed"})],
@@ -72,7 +73,10 @@ class DeepGenerative(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc
         "verbose": ["verbose"],
     }
     _doc_link_module = "mmdgm"
-    _doc_link_template = Path(__file__).with_name("guide.md").as_uri()
+
+    @property
+    def _doc_link_template(self) -> str:
+        return address()
 
     @abstractmethod
     def _settings(self) -> Settings:
@@ -107,10 +111,12 @@ class DeepGenerative(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc
             self._learned.state = self._learned.trial = None
 
     def _recipe(self, rows: Dataset, goes_on: bool, partial: bool) -> Recipe:
-        """For the rows; one that goes on keeps its batches and its margin, and what is new of a stream is seen once."""
+        """For the rows; what the first rows decided stays when it goes on, and what is new of a stream is seen once."""
         recipe = recipe_for(self._settings(), rows)
         if goes_on:
-            recipe = replace(recipe, adversary=self._learned.model.recipe.adversary)
+            first = self._learned.model.recipe
+            holes = first.holes if self.holes is None else recipe.holes
+            recipe = replace(recipe, adversary=first.adversary, holes=holes)
         if partial:
             recipe = replace(recipe, epochs=1, schedule="constant", warmup_share=0.0, ema=0.0)
         return recipe

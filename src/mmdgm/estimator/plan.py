@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mmdgm.data.batches import resident
-from mmdgm.data.dataset import Dataset
+from mmdgm.data.dataset import Dataset, has_holes
 from mmdgm.data.weights import places
 from mmdgm.recipes import Recipe
 from mmdgm.runtime import Runtime, check_device, choose_runtime
 
-_ROUNDS_OF_A_ROW = 4
+_ROUNDS_OF_A_ROW = 2
 """Steps for each training row, within bounds: small tables are learned in a second, large ones in minutes."""
 _LEAST_STEPS, _MOST_STEPS = 100, 2000
 _LEAST_BATCH, _MOST_BATCH = 64, 512
@@ -18,6 +18,7 @@ _BATCHES_OF_AN_EPOCH = 20
 _LATENTS = (2, 32)
 _GENERATIVE_DECAY = 0.05
 """The generative network needs little: it learns from all of a row, and a strong decay blurs what is filled in."""
+_HOLES_AMONG_HOLES, _HOLES_AMONG_WHOLE_ROWS = 0.8, 0.3
 _WORTH_A_RUNTIME = 2e13
 """Operations from which bf16 and compiling repay; below, all is plain float32."""
 
@@ -36,7 +37,7 @@ class Settings:
     learning_rate: float
     dropout: float
     weight_decay: float
-    holes: float
+    holes: float | None
     class_weights: tuple[float, ...] = ()
 
 
@@ -56,7 +57,7 @@ def recipe_for(settings: Settings, rows: Dataset) -> Recipe:
         hidden=settings.hidden,
         activation="relu",
         normalise=N > 1,
-        missing="mask",
+        missing="mask" if image else "factors",
         latent_size=settings.latent_size or _latent_size(rows),
         likelihood="bernoulli" if image else "columns",
         C=settings.C,
@@ -69,7 +70,7 @@ def recipe_for(settings: Settings, rows: Dataset) -> Recipe:
         weight_decay=settings.weight_decay,
         generative_weight_decay=_GENERATIVE_DECAY,
         dropout=settings.dropout,
-        holes=settings.holes,
+        holes=_share_with_holes(rows) if settings.holes is None else float(settings.holes),
         ema=0.99,
     )
 
@@ -79,6 +80,11 @@ def _latent_size(rows: Dataset) -> int:
     least, most = _LATENTS
     width = rows.schema.width
     return most if rows.schema.image_shape is not None else min(max(least, (width + 1) // 2), most)
+
+
+def _share_with_holes(rows: Dataset) -> float:
+    """How many rows are shown with random holes: most where there are holes anyway, else some, for rows to come."""
+    return _HOLES_AMONG_HOLES if has_holes(rows) else _HOLES_AMONG_WHOLE_ROWS
 
 
 def _spread(rows: Dataset) -> float:

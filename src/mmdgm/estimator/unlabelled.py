@@ -22,7 +22,7 @@ class MaxMarginDGM(DeepGenerative):
         batch_size: int | None = None,
         learning_rate: float = 3e-3,
         dropout: float = 0.0,
-        holes: float = 0.8,
+        holes: float | None = None,
         weight_decay: float = 0.05,
         columns: Columns = None,
         transform_as: str = "imputed",
@@ -78,7 +78,7 @@ class MaxMarginDGM(DeepGenerative):
             learning_rate=float(self.learning_rate),
             dropout=float(self.dropout),
             weight_decay=float(self.weight_decay),
-            holes=float(self.holes),
+            holes=self.holes,
         )
 
 

@@ -55,9 +55,10 @@ class Recipe:
         "convolutional layers of the generative network, after its hidden layers; none mirrors, nothing: no such",
         _LAYERS,
     )
-    missing: Literal["zero", "mean", "mask"] = _setting(
+    missing: Literal["zero", "mean", "mask", "factors"] = _setting(
         "zero",
-        "what the recognition network sees of a missing entry: 0, the training mean, or 0 with the mask beside x",
+        "what the recognition network sees of a missing entry: 0, the training mean, 0 with the mask beside x, or what "
+        "factor analysis of the training rows expects, from which both networks then go on",
     )
     activation: Literal["softplus", "relu", "silu", "tanh"] = _setting("softplus", "of every hidden layer")
     normalise: bool = _setting(False, "batch normalisation in both networks")
@@ -190,6 +191,11 @@ class Recipe:
             self.estimator == "score" and self.baseline == "leave-one-out" and self.samples < 2,
             f"baseline=leave-one-out needs samples of at least 2; got {self.samples}. "
             "Use --set samples=2 or --set baseline=learned.",
+        )
+        yield (
+            self.missing == "factors"
+            and not (self.bound and self.latents == "gaussian" and self.likelihood == "columns"),
+            "missing=factors needs bound=true, latents=gaussian and likelihood=columns. Use --set missing=mask.",
         )
         last = (self.generative_convolutions or ("1xout",))[-1]
         yield (
