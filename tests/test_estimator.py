@@ -189,6 +189,38 @@ def test_filling_in_beats_the_mean() -> None:
     assert np.square((filled - X)[holes]).mean() < 0.2 * np.square((X.mean(0) - X)[holes]).mean()
 
 
+def test_how_many_rows_get_random_holes_is_chosen_by_the_first_rows_and_stays() -> None:
+    X, y = blobs(holes=0.1)
+    whole, labels = blobs(holes=0.0)
+    among_holes = quick(epochs=2, warm_start=True).fit(X, y)
+    assert among_holes._learned.model.recipe.holes == 0.8
+    assert among_holes.fit(whole, labels)._learned.model.recipe.holes == 0.8
+    among_whole = quick(epochs=2).partial_fit(whole, labels, classes=np.unique(labels))
+    assert among_whole._learned.model.recipe.holes == 0.3
+    assert among_whole.partial_fit(X, y)._learned.model.recipe.holes == 0.3
+    assert among_whole.set_params(holes=0.5).partial_fit(X, y)._learned.model.recipe.holes == 0.5
+    assert quick(epochs=2, holes=0.0).fit(X, y)._learned.model.recipe.holes == 0
+    assert MaxMarginDGM(epochs=2).fit(whole)._learned.model.recipe.holes == 0.8
+
+
+def test_a_model_of_whole_rows_copes_with_holes() -> None:
+    X, y = blobs(300, holes=0.0)
+    model = MaxMarginDGMClassifier(random_state=0).fit(X[:200], y[:200])
+    holed = np.where(np.random.default_rng(1).random(X[200:].shape) < 0.3, np.nan, X[200:])
+    holes = np.isnan(holed)
+    assert (model.predict(holed) == y[200:]).mean() > 0.85
+    error = np.square(model.impute(holed) - X[200:])[holes].mean()
+    assert error < 0.6 * np.square(X[:200].mean(0) - X[200:])[holes].mean()
+
+
+def test_rows_that_come_later_leave_the_factors_as_they_are() -> None:
+    X, y = blobs(200)
+    model = quick().partial_fit(X[:100], y[:100], classes=np.unique(y))
+    first = model._learned.model.recognition.factors.loadings.clone()
+    again = model.partial_fit(X[100:] * [1, 1, -1, -1, 1][: X.shape[1]], y[100:])._learned.model.recognition.factors
+    assert np.array_equal(first, again.loadings)
+
+
 def test_a_table_keeps_its_names_kinds_and_types(of_people: MaxMarginDGMClassifier) -> None:
     frame, y = people()
     assert of_people.score(frame, y) > 0.9

@@ -57,7 +57,7 @@ class DeepGenerative(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc
         "hidden_layer_sizes": ["array-like"],
         "epochs": [_count, None],
         "batch_size": [_count, None],
-        "learning_rate": [_positive],
+        "learning_rate": [_positive, None],
         "dropout": [_share],
         "holes": [Interval(numbers.Real, 0, 1, closed="both"), None],
         "weight_decay": [_not_negative],
