@@ -337,6 +337,14 @@ def test_training_goes_on_where_it_ended() -> None:
     assert np.array_equal(once.fit(X, y).decision_function(X), first)
 
 
+def test_what_goes_on_keeps_its_classes() -> None:
+    X, y = blobs()
+    model = quick(warm_start=True, epochs=5).fit(X, y).fit(X[y < 2], y[y < 2])
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.predict_proba(X).shape == (120, 3)
+    assert quick(epochs=5).fit(X[y < 2], y[y < 2]).classes_.tolist() == [0, 1]
+
+
 def test_rows_may_come_in_parts() -> None:
     X, y = blobs(240)
     model = quick()
