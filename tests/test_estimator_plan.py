@@ -9,9 +9,10 @@ from torch import Tensor
 
 from mmdgm import MaxMarginDGMClassifier, factors, model
 from mmdgm.data.dataset import Column, Dataset, Schema
-from mmdgm.estimator import learning
+from mmdgm.estimator import generative, learning
 from mmdgm.estimator.plan import Settings, recipe_for
 from mmdgm.recipes import Recipe
+from mmdgm.runtime import Runtime
 
 
 def planned(n: int, repeated: float = 1.0, image: bool = False, **changes: Any) -> Recipe:
@@ -122,3 +123,51 @@ def test_factors_are_looked_for_once_and_among_so_many_rows(monkeypatch: pytest.
     assert counted == []
     new.set_params(epochs=1).fit(X, y)
     assert counted == [50, 50]
+
+
+def test_every_part_of_a_stream_has_noise_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+
+    def noting(rows: Dataset, how: learning.How, before: learning.Learned | None) -> learning.Learned:
+        seeds.append(how.seed)
+        return learning.learn(rows, how, before)
+
+    monkeypatch.setattr(generative, "learn", noting)
+    X, y = blobs(20)
+    new = MaxMarginDGMClassifier(random_state=0, adversary=0.1)
+    for _ in range(2):
+        new.partial_fit(X, y, classes=[0, 1, 2])
+    assert len(set(seeds)) == 2
+    reach = new._learned.model.recipe.adversary
+    assert new.partial_fit(9 * X, y)._learned.model.recipe.adversary == reach
+
+
+def test_the_spread_of_pixels_is_in_their_own_units() -> None:
+    images = np.random.default_rng(0).random((30, 4, 4))
+    images[0, 0], images[1, 1] = 0, 1
+    holed = images[:3].copy()
+    holed[:, :2] = np.nan
+    y = np.arange(30) % 2
+    spreads = [
+        MaxMarginDGMClassifier(epochs=2, random_state=0).fit(k * images, y).impute(k * holed, return_spread=True)[1]
+        for k in (1, 16)
+    ]
+    assert spreads[0].max() > 0
+    np.testing.assert_allclose(spreads[1], 16 * spreads[0], rtol=1e-3)
+
+
+def test_the_only_row_of_a_class_or_with_a_value_is_never_held_out() -> None:
+    x = np.random.default_rng(0).random((40, 3))
+    x[1:, 2] = np.nan
+    y = np.array([0] * 39 + [1])
+    columns = tuple(Column(f"x{i}", "real") for i in range(3))
+    rows = Dataset("rows", x, y, ("a", "b"), Schema(columns=columns), weights=np.ones(40))
+    count = 0
+    for seed in range(10):
+        how = learning.How(planned(40), Runtime("cpu", "float32", False), seed, 0.9, False, 1, lambda _: None)
+        rest, held = learning.hold_out(rows, how)
+        assert len(rest) + len(held) == 40
+        assert (rest.y == 1).sum() == 1
+        assert not np.isnan(rest.x[:, 2]).all()
+        count += len(held)
+    assert count > 300
