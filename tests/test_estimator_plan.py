@@ -13,6 +13,7 @@ from mmdgm.estimator import generative, learning
 from mmdgm.estimator.plan import Settings, recipe_for
 from mmdgm.recipes import Recipe
 from mmdgm.runtime import Runtime
+from mmdgm.sampling import class_latents
 
 
 def planned(n: int, repeated: float = 1.0, image: bool = False, **changes: Any) -> Recipe:
@@ -171,3 +172,16 @@ def test_the_only_row_of_a_class_or_with_a_value_is_never_held_out() -> None:
         assert not np.isnan(rest.x[:, 2]).all()
         count += len(held)
     assert count > 300
+
+
+def test_the_latents_of_a_class_count_rows_by_their_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[Tensor] = []
+
+    def noting(found: Any, rows: Any, weights: Tensor) -> Any:
+        counted.append(weights)
+        return class_latents(found, rows, weights)
+
+    monkeypatch.setattr(learning, "class_latents", noting)
+    X, y = blobs(20)
+    MaxMarginDGMClassifier(epochs=1, random_state=0).fit(X, y, sample_weight=np.full(20, 3.0))
+    assert [weights.tolist() for weights in counted] == [[3.0] * 20]
