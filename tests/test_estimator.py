@@ -250,6 +250,13 @@ def test_an_unseen_category_is_treated_as_missing(of_people: MaxMarginDGMClassif
     assert (of_people.impute(strange)["town"] == "nowhere").all()
 
 
+def test_less_than_nothing_in_a_positive_column_is_nothing(of_people: MaxMarginDGMClassifier) -> None:
+    table, _ = people()
+    less, nothing = table.copy(), table.copy()
+    less["pay"], nothing["pay"] = -5.0, 0.0
+    assert np.array_equal(of_people.predict_proba(less), of_people.predict_proba(nothing))
+
+
 def test_columns_of_an_array_by_position() -> None:
     X = np.array([[0.5, "u", 1], [1.5, "v", 0], [np.nan, None, 1], [2.5, "u", 0]] * 10, dtype=object)
     y = np.arange(40) % 2

@@ -157,6 +157,14 @@ def test_the_spread_of_pixels_is_in_their_own_units() -> None:
     np.testing.assert_allclose(spreads[1], 16 * spreads[0], rtol=1e-3)
 
 
+def test_pixels_beyond_the_range_of_the_training_rows_are_at_its_ends() -> None:
+    images = np.random.default_rng(0).random((30, 4, 4))
+    images[0, 0], images[1, 1] = 0, 1
+    new = MaxMarginDGMClassifier(epochs=2, random_state=0).fit(images, np.arange(30) % 2)
+    beyond = 3 * images - 1
+    assert np.array_equal(new.decision_function(beyond), new.decision_function(np.clip(beyond, 0, 1)))
+
+
 def test_the_only_row_of_a_class_or_with_a_value_is_never_held_out() -> None:
     x = np.random.default_rng(0).random((40, 3))
     x[1:, 2] = np.nan

@@ -38,7 +38,6 @@ def save(estimator: Any, path: Path) -> None:
             "parameters": {name: _storable(name, value) for name, value in estimator.get_params().items()},
             "reader": estimator._reader.to_json(),
             "classes": _classes_to_json(estimator),
-            "class_weights": list(getattr(estimator, "_class_weights", ())),
             "n_features_in": estimator.n_features_in_,
             "feature_names_in": _names(estimator),
             "temperature": learned.temperature,
@@ -98,7 +97,6 @@ def load(kind: type, path: Path) -> Any:
         estimator.feature_names_in_ = np.array(told["feature_names_in"], dtype=object)
     if told["classes"] is not None:
         estimator.classes_ = np.array(told["classes"]["values"], dtype=told["classes"]["dtype"])
-        estimator._class_weights = tuple(told["class_weights"])
     return estimator
 
 
