@@ -277,8 +277,7 @@ def _levels(cells: Any) -> tuple[Any, ...]:
 def _numbers(cells: Any, column: Column, values: tuple[Any, ...]) -> NDArray[np.float64]:
     """A column's cells as numbers: codes where there are values to look up, NaN where a cell is none of them."""
     if not values:
-        numbers = _as_numbers(cells, column.name)
-        return np.maximum(numbers, 0) if column.kind == "positive" else numbers
+        return _as_numbers(cells, column.name)
     codes = {value: float(code) for code, value in reversed(list(enumerate(values)))}
     return np.array([codes.get(cell, np.nan) for cell in cells.tolist()], dtype=np.float64)
 
