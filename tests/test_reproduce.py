@@ -90,7 +90,7 @@ def test_one_model_of_a_target_alone(work: Reproduction) -> None:
     alone = dataclasses.replace(work, only=("va-pegasos-mnist",))
     assert alone.plan("table1").models == 2  # and the model that it reads
     files = alone.target("table1")["files"]
-    assert [Path(file).name for file in files] == ["table1.md"]
+    assert [Path(file).name for file in files] == ["table1.md", "table1.png", "table1.svg"]
     assert {row.recipe for row in read(work.out / "results")} == {"va-pegasos-mnist", "va-mnist"}
     with pytest.raises(InputError, match="unknown model of table1 'cva-svhn'"):
         dataclasses.replace(work, only=("cva-svhn",)).target("table1")

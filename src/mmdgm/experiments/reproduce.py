@@ -68,7 +68,7 @@ class Interrupted(Exception):  # noqa: N818 - nothing is wrong
 class Reproduction:
     """Does jobs for some seeds: runs into one folder, results, tables and figures into another.
 
-    `only` names models of the target; figures, which need all of them, are not drawn then.
+    `only` names models of the target. A figure of models is not drawn then, one of a table shows all results there are.
     """
 
     out: Path
@@ -94,9 +94,10 @@ class Reproduction:
                 self._look(JOBS[job_name], seed, path, target)
         files = list(self._write_table(target))
         self._stop_if_asked()
-        for file in () if self.only else draw(target, paths, self.seeds[0], self.size, self.out):
-            files.append(file)
-            self._stop_if_asked()
+        if target.table is not None or not self.only:
+            for file in draw(target, paths, self.seeds[0], self.size, self.out):
+                files.append(file)
+                self._stop_if_asked()
         return {"target": name, "runs": [str(p) for p in paths.values()], "files": [str(f) for f in files]}
 
     def _models(self, target: Target) -> tuple[str, ...]:
