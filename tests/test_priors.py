@@ -1,16 +1,22 @@
 """Priors of z: densities that are ones, draws that follow them, and a bound that they make better."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
 from mmdgm.errors import InputError
+from mmdgm.evaluation import bound_terms, importance_weighted
 from mmdgm.latents import BernoulliLatents, GaussianLatents
+from mmdgm.model import MaxMarginDGM
+from mmdgm.novelty import terms
 from mmdgm.priors import FamilyPrior, FlowPrior
 from mmdgm.recipes import Recipe, changed
 from mmdgm.runtime import drawing, generator
+from mmdgm.sampling import sample
+from tests.conftest import factor_analysis, rows
 
 
 def _flow(latent_size: int, layers: int, bent: float, seed: int = 0) -> FlowPrior:
@@ -88,3 +94,41 @@ def test_a_learned_prior_needs_a_sampled_rate() -> None:
         Recipe(prior_layers=4)
     with pytest.raises(InputError, match="latents=gaussian"):
         changed(Recipe(rate="sampled"), ["prior_layers=2", "latents=bernoulli"])
+
+
+def _with_flow() -> tuple[MaxMarginDGM, Tensor, Tensor, Tensor]:
+    """The factor analysis of other tests under a bent prior; x, log p(x) and E[x] by sums over a grid of z."""
+    made, x, _ = factor_analysis()
+    made.recipe = replace(made.recipe, prior_layers=3, rate="sampled")
+    made.prior = _flow(2, 3, bent=0.05, seed=2).double()
+    side = torch.linspace(-9, 9, 451, dtype=torch.float64)
+    z = torch.cartesian_prod(side, side)
+    assert made.generative is not None
+    log_cell = made.prior.log_prob(z) + 2 * (side[1] - side[0]).log()
+    p = made.generative(z.unsqueeze(1))
+    exact = torch.stack([(log_cell + p.log_prob(one)[:, 0].sum(-1)).logsumexp(0) for one in x])
+    return made, x, exact, (log_cell.exp().unsqueeze(-1) * p.mean[:, 0]).sum(0)
+
+
+@torch.no_grad()
+def test_under_a_learned_prior_bound_and_importance_weights_are_of_that_prior() -> None:
+    made, x, exact, _ = _with_flow()
+    standard = factor_analysis()[2]
+    assert (exact - standard).abs().mean() > 0.1
+    D, R = bound_terms(made, rows(x), 500, generator("cpu", 0))
+    weighted = [importance_weighted(made, rows(x), K, generator("cpu", 1)) for K in (10, 3000)]
+    gaps = [(exact - found).mean().item() for found in (-(D + R), *weighted)]
+    assert gaps[0] > gaps[1] > abs(gaps[2])
+    assert abs(gaps[2]) < 0.01
+    other_D, other_R = terms(made, rows(x), 40_000, seed=1)
+    torch.testing.assert_close(other_D.mean(), D.mean(), atol=0.05, rtol=0)
+    torch.testing.assert_close(other_R.mean(), R.mean(), atol=0.05, rtol=0)
+
+
+@torch.no_grad()
+def test_samples_come_from_the_learned_prior() -> None:
+    made, _, _, mean = _with_flow()
+    x = torch.from_numpy(sample(made, 40_000, seed=0)).double()
+    error = x.std(0) / math.sqrt(len(x))
+    assert ((x.mean(0) - mean).abs() < 5 * error).all()
+    assert (mean - torch.tensor([0.3, -0.2, 0.1])).abs().max() > 0.1  # where N(0, I) would have it
