@@ -121,8 +121,8 @@ def test_under_a_learned_prior_bound_and_importance_weights_are_of_that_prior() 
     assert gaps[0] > gaps[1] > abs(gaps[2])
     assert abs(gaps[2]) < 0.01
     other_D, other_R = terms(made, rows(x), 40_000, seed=1)
-    torch.testing.assert_close(other_D.mean(), D.mean(), atol=0.05, rtol=0)
-    torch.testing.assert_close(other_R.mean(), R.mean(), atol=0.05, rtol=0)
+    torch.testing.assert_close(other_D.mean(), D.mean(), atol=0.15, rtol=0)
+    torch.testing.assert_close(other_R.mean(), R.mean(), atol=0.15, rtol=0)
 
 
 @torch.no_grad()
