@@ -227,6 +227,8 @@ BAD = {
         "leave them out with --pattern",
     ),
     "unknown target": (("reproduce", "tabel2"), "did you mean 'table2'"),
+    "a model of all": (("reproduce", "all", "--model", "va-mnist"), "name the target"),
+    "a model of another target": (("reproduce", "table3", "--model", "va-mnist", "--plan"), "model of table3"),
     "no seeds": (("reproduce", "table2", "--seeds", 0), "--seeds"),
     "unknown get": (("data", "get", "mnits"), "did you mean 'mnist'"),
     "table as picture": (("data", "show", "digits", "--out", "x.jpg"), "must end in .png"),

@@ -16,11 +16,12 @@ from mmdgm.latents import LATENTS
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    "errors", "storage", "recipes", "data", "runtime", "networks", "convolution", "latents", "likelihoods", "factors",
-    "holes", "model", "operations", "objective", "gradients", "adversary", "augmentation", "optimisation", "evaluation",
-    "diagnostics", "embedding", "transitions", "imputation", "evaluation_holes", "filling", "runs", "training",
-    "sampling", "calibration", "novelty", "plots", "progress", "trained", "api", "other_imputers", "impute_run",
-    "estimator", "plain_loop", "bench", "bench_imputation", "bench_tables", "bench_outliers", "experiments", "cli",
+    "errors", "storage", "recipes", "data", "runtime", "objective", "networks", "convolution", "latents", "priors",
+    "likelihoods", "factors", "holes", "model", "operations", "gradients", "adversary", "augmentation", "optimisation",
+    "evaluation", "diagnostics", "embedding", "transitions", "imputation", "evaluation_holes", "filling", "runs",
+    "training", "sampling", "calibration", "novelty", "plots", "progress", "trained", "api", "other_imputers",
+    "impute_run", "estimator", "plain_loop", "bench", "bench_imputation", "bench_tables", "bench_outliers",
+    "experiments", "cli",
 )  # fmt: skip
 
 

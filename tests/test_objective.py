@@ -74,7 +74,7 @@ def test_the_sampled_rate_has_the_closed_form_as_its_mean() -> None:
     ):
         q = family.posterior(outputs)
         z = family.make(q, family.noise((200_000, 3, 4), g))
-        sampled = sampled_rate(q, family.prior(z), z)
+        sampled = sampled_rate(q, family.prior(z).log_prob(z).sum(-1), z)
         error = sampled.std(0) / math.sqrt(len(sampled))
         assert ((sampled.mean(0) - family.divergence(q)).abs() < 5 * error).all()
 

@@ -86,6 +86,25 @@ def test_what_is_done_is_not_done_again(work: Reproduction, monkeypatch: pytest.
     assert {path: path.stat().st_mtime_ns for path in work.runs.rglob("*")} == before
 
 
+def test_one_model_of_a_target_alone(work: Reproduction) -> None:
+    alone = dataclasses.replace(work, only=("va-pegasos-mnist",))
+    assert alone.plan("table1").models == 2  # and the model that it reads
+    files = alone.target("table1")["files"]
+    assert [Path(file).name for file in files] == ["table1.md", "table1.png", "table1.svg"]
+    assert {row.recipe for row in read(work.out / "results")} == {"va-pegasos-mnist", "va-mnist"}
+    with pytest.raises(InputError, match="unknown model of table1 'cva-svhn'"):
+        dataclasses.replace(work, only=("cva-svhn",)).target("table1")
+
+
+def test_a_run_of_an_earlier_version_is_found() -> None:
+    now = json.loads(json.dumps(JOBS["cva-mnist"].recipe.to_json()))
+    earlier = {field: value for field, value in now.items() if field != "prior_layers"}  # which there was not yet
+    assert reproduce._recipe_told({"recipe": earlier}) == now
+    for strange in ({**now, "prior_layers": -1}, {**now, "later": 1}, None):
+        assert reproduce._recipe_told({"recipe": strange}) is None
+    assert reproduce._recipe_told({}) is None
+
+
 def test_it_is_stopped_and_goes_on(work: Reproduction) -> None:
     answers = itertools.chain([False], itertools.repeat(True))
     stopped = dataclasses.replace(work, should_stop=lambda: next(answers))

@@ -66,3 +66,17 @@ def test_the_page_sets_every_row_of_the_paper_beside_ours(tmp_path: Path) -> Non
         assert f"| {line.model} | {line.figures['error_percent']:.2f} |" in text
     for pattern in (pattern for table in HOLE_TABLES for pattern in table.rows):
         assert f"| `{pattern}` |" in text
+
+
+def test_the_page_shows_the_figures_that_there_are_and_their_commands() -> None:
+    text = page(
+        [],
+        ("imputation-mnist-drop-0.8.png", "imputation-mnist-rect-12.png", "imputation-svhn-rect-12.png", "table2.png"),
+    )
+    both = "![imputation-mnist-{0}](../experiments/figures/imputation-mnist-{0})"
+    shown = "\n".join(both.format(name) for name in ("drop-0.8.png", "rect-12.png"))
+    assert f"### Filling in, step by step, MNIST\n\n    mmdgm reproduce imputation-mnist\n\n{shown}" in text
+    assert "table2.png" not in text
+    assert "imputation-svhn-rect" not in text  # images of SVHN are not for everybody
+    assert "reproduce tsne" not in text
+    assert "## Figures" not in page([])

@@ -117,7 +117,7 @@ def _weighted(model: MaxMarginDGM, H: Tensor, y: Tensor) -> Tensor:
 def _rate(model: MaxMarginDGM, q: Distribution, z: Tensor) -> Tensor:
     """R_n for each sample of z, (L, B)."""
     if model.recipe.rate == "sampled":
-        return sampled_rate(q, model.latents.prior(z), z)
+        return sampled_rate(q, model.prior.log_prob(z), z)
     return model.latents.divergence(q).expand(z.shape[:-1])
 
 

@@ -17,6 +17,8 @@ from mmdgm.holes import random_holes
 from mmdgm.latents import LATENTS, Latents
 from mmdgm.likelihoods import ColumnsLikelihood, build_likelihood
 from mmdgm.networks import MLP, Linear, drop, full, linear
+from mmdgm.objective import sampled_rate
+from mmdgm.priors import FamilyPrior, FlowPrior, Prior
 from mmdgm.recipes import Recipe
 from mmdgm.recipes.layers import layers, mirror
 from mmdgm.runtime import generator
@@ -229,6 +231,9 @@ class MaxMarginDGM(nn.Module):
         if recipe.transform != "none":
             _image_shape(schema, f"transform={recipe.transform}")
         self.told = classes if recipe.conditional else 0
+        self.prior: Prior = FamilyPrior(self.latents)
+        if recipe.prior_layers:
+            self.prior = FlowPrior(recipe.latent_size, recipe.prior_layers)
         self.recognition = Recognition(recipe, schema, self.latents, self.told)
         self.generative = Generative(recipe, schema, self.told) if recipe.bound else None
         self.classifier = MaxMarginClassifier(self._feature_width(), classes)
@@ -318,7 +323,7 @@ def class_evidence(model: MaxMarginDGM, x: Tensor, seen: Tensor) -> Tensor:
         q = model.recognition(x, seen, label=label).q
         z = model.latents.make(q, noise)
         log_x = (model.generative(z, label).log_prob(x) * seen).sum(-1)
-        log_weight = log_x + (model.latents.prior(z).log_prob(z) - q.log_prob(z)).sum(-1)
+        log_weight = log_x - sampled_rate(q, model.prior.log_prob(z), z)
         found.append(log_weight.logsumexp(0) - math.log(_EVIDENCE_SAMPLES))
     return torch.stack(found, dim=-1)
 

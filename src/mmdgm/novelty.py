@@ -17,11 +17,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.distributions import Normal
 
 from mmdgm.data.batches import Batch
 from mmdgm.errors import InputError
 from mmdgm.model import MaxMarginDGM
-from mmdgm.objective import distortion
+from mmdgm.objective import distortion, sampled_rate
 from mmdgm.runtime import generator
 
 _ROWS = 1000
@@ -81,9 +82,12 @@ def _terms(
 ) -> tuple[Tensor, Tensor]:
     """D and R at q = N(mu, diag sigma^2)."""
     assert model.generative is not None
-    D = distortion(model.generative(mu + log_sigma.exp() * noise), x, observed).mean(0)
-    R = 0.5 * (mu.square() + (2 * log_sigma).exp() - 1 - 2 * log_sigma).sum(-1)
-    return D, R
+    z = mu + log_sigma.exp() * noise
+    D = distortion(model.generative(z), x, observed).mean(0)
+    if model.recipe.prior_layers:
+        q = Normal(mu, log_sigma.exp(), validate_args=False)
+        return D, sampled_rate(q, model.prior.log_prob(z), z).mean(0)
+    return D, 0.5 * (mu.square() + (2 * log_sigma).exp() - 1 - 2 * log_sigma).sum(-1)
 
 
 def _noise(model: MaxMarginDGM, like: Tensor, samples: int, seed: int) -> Tensor:

@@ -54,9 +54,9 @@ def distortion(p: Distribution, x: Tensor, observed: Tensor) -> Tensor:
     return -(p.log_prob(x) * observed).sum(-1)
 
 
-def sampled_rate(q: Distribution, prior: Distribution, z: Tensor) -> Tensor:
+def sampled_rate(q: Distribution, log_prior: Tensor, z: Tensor) -> Tensor:
     """log q(z | x) - log p(z) for z ~ q, whose expectation is the rate R_n."""
-    return (q.log_prob(z) - prior.log_prob(z)).sum(-1)
+    return q.log_prob(z).sum(-1) - log_prior
 
 
 def augmented_scores(scores: Tensor, y: Tensor, margin: float) -> Tensor:

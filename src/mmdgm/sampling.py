@@ -26,12 +26,12 @@ def sample(model: MaxMarginDGM, n: int, seed: int = 0, draw: bool = False, y: in
     model.eval()
     device = next(model.parameters()).device
     key = generator(device, seed, "sample")
-    like = torch.zeros(n, model.recipe.latent_size, device=device)
+    like = torch.zeros(n, model.recipe.latent_size, device=device, dtype=model.classifier.linear.weight.dtype)
     with drawing(key):
         classes = (
             torch.arange(n, device=device) % max(1, model.told) if y is None else torch.full((n,), y, device=device)
         )
-        z = model.latents.prior(like).sample().to(model.classifier.linear.weight.dtype)
+        z = model.prior.sample(like)
         p = generative(z.unsqueeze(0), model.label(classes))
         x = p.sample() if draw else p.mean
     return _in_own_units(model, x[0])

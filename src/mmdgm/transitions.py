@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from mmdgm.model import MaxMarginDGM, Recognised
+from mmdgm.objective import sampled_rate
 
 Method = Literal["chain", "metropolis", "importance", "direct"]
 
@@ -107,7 +108,7 @@ def _drawn(model: MaxMarginDGM, before: Before, recognised: Recognised) -> tuple
 
 def _log_ratio(model: MaxMarginDGM, recognised: Recognised, z: Tensor) -> Tensor:
     """log p(z) - log q(z | what was recognised)."""
-    return (model.latents.prior(z).log_prob(z) - recognised.q.log_prob(z)).sum(-1)
+    return -sampled_rate(recognised.q, model.prior.log_prob(z), z)
 
 
 def generative(model: MaxMarginDGM) -> Callable[[Tensor], Distribution]:

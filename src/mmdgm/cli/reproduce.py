@@ -22,6 +22,10 @@ def reproduce(
             help="table1 ... table5, samples-mnist, samples-svhn, tsne, imputation-mnist, imputation-svhn, or all."
         ),
     ],
+    model: Annotated[
+        list[str] | None,
+        typer.Option("--model", help="Only this model of the table, as its column of recipes names it; repeatable."),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="All of it on 300 rows and for one epoch, to see that it works.")
     ] = False,
@@ -46,14 +50,15 @@ def reproduce(
     from mmdgm.runtime import keep_freed_memory
 
     targets = tuple(TARGETS) if target == _ALL else (target,)
+    if model and target == _ALL:
+        raise InputError("--model names models of one target; name the target instead of 'all'.")
     out = out or Path("runs/quick" if quick else "experiments")
     runs = runs or (out / "runs" if quick else Path("runs"))
-    for option, folder in (("--out", out), ("--runs", runs)):
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"{option} must be a folder; '{folder}' is a file.")
+    _check_folders(out, runs)
     keep_freed_memory()
+    size = QUICK if quick else WHOLE
     work = Reproduction(
-        out, runs, tuple(range(seeds)), QUICK if quick else WHOLE, say, ProgressBar, asked_to_stop(), compile
+        out, runs, tuple(range(seeds)), size, say, ProgressBar, asked_to_stop(), compile, tuple(model or ())
     )
     if plan:
         plans = [work.plan(name)._asdict() for name in targets]
@@ -67,6 +72,12 @@ def reproduce(
         print("\n".join(file for one in done for file in one["files"]))
     if failed:
         raise WorkError(f"not done: {', '.join(failed)}; the reasons stand above")
+
+
+def _check_folders(out: Path, runs: Path) -> None:
+    for option, folder in (("--out", out), ("--runs", runs)):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{option} must be a folder; '{folder}' is a file.")
 
 
 def _do(work: "Reproduction", targets: tuple[str, ...]) -> tuple[list[dict[str, Any]], list[str]]:

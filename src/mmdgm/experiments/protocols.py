@@ -2,7 +2,8 @@
 
 ABOUT = {
     "mnist": "Error and bound are on the 10,000 test images. Every bound is for grey pixels (x/255) with L = 1 "
-    "sample and the KL in closed form; the log-likelihood is importance-weighted with K samples. Other protocols give "
+    "sample and the KL in closed form, or estimated with that sample where the prior is learned (`cmmva-mnist-best`); "
+    "the log-likelihood is importance-weighted with K samples. Other protocols give "
     "figures that differ by up to 22 nats and must not be compared with these. The paper trains its networks without "
     "convolution on 50,000 images, those with convolution on 60,000; so does `split=whole`.",
     "svhn": "Error is on the 26,032 test images of SVHN, after training on the 73,257 official training images or on "

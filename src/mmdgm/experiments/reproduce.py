@@ -22,12 +22,14 @@ from mmdgm.data.dataset import Dataset
 from mmdgm.data.missing import parse_pattern
 from mmdgm.data.sources import load
 from mmdgm.data.splits import split
+from mmdgm.errors import InputError, unknown
 from mmdgm.experiments.figures import draw
 from mmdgm.experiments.jobs import JOBS, TARGETS, Job, Size, Target, in_order
 from mmdgm.experiments.paper import HoleTable
 from mmdgm.experiments.results import beside, beside_with_holes, read
 from mmdgm.impute_run import evaluate_holes
 from mmdgm.progress import ProgressBar
+from mmdgm.recipes import Recipe
 from mmdgm.runs import RunFolder
 from mmdgm.runtime import Runtime, choose_runtime
 from mmdgm.storage import to_bytes, write_atomically
@@ -64,7 +66,10 @@ class Interrupted(Exception):  # noqa: N818 - nothing is wrong
 
 @dataclass
 class Reproduction:
-    """Does jobs for some seeds: runs into one folder, results, tables and figures into another."""
+    """Does jobs for some seeds: runs into one folder, results, tables and figures into another.
+
+    `only` names models of the target. A figure of models is not drawn then, one of a table shows all results there are.
+    """
 
     out: Path
     runs: Path
@@ -74,6 +79,7 @@ class Reproduction:
     watch: Callable[[str], ProgressBar]
     should_stop: Callable[[], bool] = lambda: False
     compile: bool | None = None
+    only: tuple[str, ...] = ()
     _data: dict[str, tuple[str, Dataset]] = field(default_factory=dict)
 
     def target(self, name: str) -> dict[str, Any]:
@@ -81,16 +87,25 @@ class Reproduction:
         target = TARGETS[name]
         self.plan(name)
         self._stop_if_asked()
-        paths = {(job.name, seed): self._done(job, seed) for seed in self.seeds for job in in_order(target.jobs)}
+        jobs = in_order(self._models(target))
+        paths = {(job.name, seed): self._done(job, seed) for seed in self.seeds for job in jobs}
         if target.table is not None:
             for (job_name, seed), path in paths.items():
                 self._look(JOBS[job_name], seed, path, target)
         files = list(self._write_table(target))
         self._stop_if_asked()
-        for file in draw(target, paths, self.seeds[0], self.size, self.out):
-            files.append(file)
-            self._stop_if_asked()
+        if target.table is not None or not self.only:
+            for file in draw(target, paths, self.seeds[0], self.size, self.out):
+                files.append(file)
+                self._stop_if_asked()
         return {"target": name, "runs": [str(p) for p in paths.values()], "files": [str(f) for f in files]}
+
+    def _models(self, target: Target) -> tuple[str, ...]:
+        """Those of the target that are asked for."""
+        for name in self.only:
+            if name not in target.jobs:
+                raise unknown(f"model of {target.name}", name, target.jobs)
+        return self.only or target.jobs
 
     def _stop_if_asked(self) -> None:
         if self.should_stop():
@@ -103,7 +118,7 @@ class Reproduction:
     def plan(self, name: str) -> Plan:
         """What there is to do for a target, and about how long it takes here."""
         target, left, waiting = TARGETS[name], 0.0, 0
-        jobs = in_order(target.jobs)
+        jobs = in_order(self._models(target))
         for job, seed in itertools.product(jobs, self.seeds):
             found = self._find(job, seed)
             if found is not None and found.result is not None:
@@ -203,7 +218,10 @@ class Reproduction:
         elif not target.patterns:
             K = self.size.likelihood(job.recipe) if job.recipe.bound else 0
             name = f"{job.name}-seed-{seed}.json"
-            self._write_result(name, path, job, partial(api.evaluate_run, path, "test", importance_samples=K))
+            self._write_result(name, path, job, partial(self._whole, path, K))
+
+    def _whole(self, path: Path, K: int) -> dict[str, Any]:
+        return api.evaluate_run(path, "test", device=self._runtime(0.0).device, importance_samples=K)
 
     def _with_holes(self, path: Path, pattern: str, job: Job) -> dict[str, Any]:
         with self.watch(f"{path.name}, {pattern}") as bar:
@@ -250,9 +268,17 @@ def _runs_told(runs: Path, wanted: list[Any]) -> Iterator[Path]:
         told = _json(path)
         parts = [part if isinstance(part, dict) else {} for part in (told.get("data"), told.get("init_from"))]
         hashes = [parts[0].get("sha256"), parts[1].get("weights_sha256")]
-        same = [told.get("recipe"), told.get("seed"), *hashes] == wanted
+        same = [_recipe_told(told), told.get("seed"), *hashes] == wanted
         if same and (path.parent / "manifest.json").is_file():  # which is written last: without it no run was begun
             yield path.parent
+
+
+def _recipe_told(told: dict[str, Any]) -> Any:
+    """The recipe of a run as this version writes it: what a run of an earlier one does not name has its default."""
+    try:
+        return json.loads(json.dumps(Recipe.from_json(told["recipe"]).to_json()))
+    except (InputError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _json(path: Path) -> dict[str, Any]:

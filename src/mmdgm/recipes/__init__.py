@@ -19,6 +19,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
         mnist_cnn.cva_mnist,
         mnist_cnn.cmmva_mnist,
         mnist_cnn.cnn_mnist,
+        mnist_cnn.cmmva_mnist_fast,
         mnist_cnn.cmmva_mnist_best,
         mnist_cnn.cmmva_mnist_holes,
         mnist_cnn.cnn_mnist_holes,

@@ -27,11 +27,11 @@ def cmmva_mnist() -> Recipe:
         features="last",
         C=1000.0,
         margin=1.0,
-        epochs=18,
+        epochs=50,
         batch_size=125,
         learning_rate=8e-3,
         constant_share=0.2,
-        weight_decay=0.02,
+        weight_decay=0.05,
         feature_dropout=0.5,
         ema=0.999,
     )
@@ -45,7 +45,8 @@ def cva_mnist() -> Recipe:
         summary="CVA: the paper's convolutional variational auto-encoder, no labels",
         C=0.0,
         feature_dropout=0.0,
-        epochs=24,
+        weight_decay=0.02,
+        epochs=60,
     )
 
 
@@ -59,6 +60,21 @@ def cnn_mnist() -> Recipe:
         C=1.0,
         weight_variance=1000.0,
         convolution_dropout=0.2,
+        weight_decay=0.02,
+        epochs=18,
+    )
+
+
+def cmmva_mnist_fast() -> Recipe:
+    """As good as the paper's in two minutes on two cores; the bound takes longer."""
+    return dataclasses.replace(
+        cmmva_mnist(),
+        name="cmmva-mnist-fast",
+        summary="CMMVA in two minutes on two cores: the paper's networks and error, not its bound",
+        C=100.0,
+        margin=3.0,
+        epochs=6,
+        weight_decay=0.02,
     )
 
 
@@ -67,10 +83,16 @@ def cmmva_mnist_best() -> Recipe:
     return dataclasses.replace(
         cmmva_mnist(),
         name="cmmva-mnist-best",
-        summary="CMMVA for the lowest error at a good bound, without augmentation",
+        summary="CMMVA with wider networks and a learned prior, for the lowest error at a good bound",
+        convolutions=("5x64:valid:pool:drop", "3x64", "3x128:valid:pool:drop", "3x128", "3x128"),
+        generative_convolutions=("3x128", "3x128:full:up", "3x64", "3x64", "5xout:full:up"),
+        prior_layers=6,
+        rate="sampled",
         C=100.0,
         margin=3.0,
-        epochs=24,
+        epochs=60,
+        weight_decay=0.02,
+        convolution_dropout=0.1,
     )
 
 
@@ -85,6 +107,7 @@ def cmmva_mnist_holes() -> Recipe:
         C=100.0,
         margin=3.0,
         epochs=30,
+        weight_decay=0.02,
     )
 
 

@@ -67,6 +67,9 @@ class Recipe:
     )
     latents: str = _setting("gaussian", "the family of z: gaussian, bernoulli, or one of yours")
     latent_size: int = _setting(50, "K, the number of latent variables", _AT_LEAST_ONE)
+    prior_layers: int = _setting(
+        0, "coupling layers of a learned prior p(z); 0: the prior of the family, such as N(0, I)", _NOT_NEGATIVE
+    )
     likelihood: Literal[
         "bernoulli",
         "bernoulli-binarised",
@@ -165,6 +168,11 @@ class Recipe:
         yield (
             not self.bound and not self.C,
             "bound=false with C=0 leaves nothing to learn; set C, or bound=true.",
+        )
+        yield (
+            self.prior_layers > 0 and (self.latents != "gaussian" or self.rate != "sampled"),
+            f"prior_layers={self.prior_layers} needs latents=gaussian and rate=sampled, since the rate has no closed "
+            f"form then; got latents={self.latents}, rate={self.rate}.",
         )
         yield (
             self.conditional and (self.C > 0 or not self.bound),

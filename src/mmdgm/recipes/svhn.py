@@ -27,14 +27,14 @@ def cmmva_svhn() -> Recipe:
         latent_size=256,
         likelihood="gaussian-shared",
         features="last",
-        C=1000.0,
-        margin=3.0,
-        epochs=15,
+        C=10_000.0,
+        margin=10.0,
+        epochs=20,
         batch_size=125,
         learning_rate=4e-3,
         constant_share=0.2,
         weight_decay=0.05,
-        convolution_dropout=0.1,
+        convolution_dropout=0.2,
         ema=0.998,
     )
 
@@ -69,9 +69,9 @@ def cmmva_svhn_best() -> Recipe:
         cmmva_svhn(),
         name="cmmva-svhn-best",
         summary="CMMVA for SVHN with wider recognition layers, for the lowest error",
-        convolutions=("3x64", "3x64:pool", "3x128", "3x128:pool", "3x192", "3x192:pool"),
+        convolutions=("3x96", "3x96:pool:drop", "3x192", "3x192:pool:drop", "3x256", "3x256:pool:drop"),
         generative_convolutions=("3x96:up", "3x64:up", "3x64", "5xout:up"),
-        epochs=20,
+        convolution_dropout=0.5,
     )
 
 
