@@ -45,11 +45,11 @@ def test_a_flow_starts_as_the_standard_normal() -> None:
 
 def test_the_density_of_a_flow_sums_to_one() -> None:
     flow = _flow(2, 5, bent=0.03).double()
-    side = torch.linspace(-12, 12, 1201, dtype=torch.float64)
+    side = torch.linspace(-12, 12, 301, dtype=torch.float64)
     grid = torch.cartesian_prod(side, side)
     with torch.no_grad():
         total = flow.log_prob(grid).exp().sum() * (side[1] - side[0]) ** 2
-    assert abs(total.item() - 1) < 1e-4
+    assert abs(total.item() - 1) < 1e-3
 
 
 @pytest.mark.parametrize("latent_size", [2, 3, 7])
@@ -101,7 +101,7 @@ def _with_flow() -> tuple[MaxMarginDGM, Tensor, Tensor, Tensor]:
     made, x, _ = factor_analysis()
     made.recipe = replace(made.recipe, prior_layers=3, rate="sampled")
     made.prior = _flow(2, 3, bent=0.05, seed=2).double()
-    side = torch.linspace(-9, 9, 451, dtype=torch.float64)
+    side = torch.linspace(-9, 9, 201, dtype=torch.float64)
     z = torch.cartesian_prod(side, side)
     assert made.generative is not None
     log_cell = made.prior.log_prob(z) + 2 * (side[1] - side[0]).log()
@@ -115,20 +115,20 @@ def test_under_a_learned_prior_bound_and_importance_weights_are_of_that_prior() 
     made, x, exact, _ = _with_flow()
     standard = factor_analysis()[2]
     assert (exact - standard).abs().mean() > 0.1
-    D, R = bound_terms(made, rows(x), 500, generator("cpu", 0))
-    weighted = [importance_weighted(made, rows(x), K, generator("cpu", 1)) for K in (10, 3000)]
+    D, R = bound_terms(made, rows(x), 200, generator("cpu", 0))
+    weighted = [importance_weighted(made, rows(x), K, generator("cpu", 1)) for K in (10, 1000)]
     gaps = [(exact - found).mean().item() for found in (-(D + R), *weighted)]
     assert gaps[0] > gaps[1] > abs(gaps[2])
-    assert abs(gaps[2]) < 0.01
-    other_D, other_R = terms(made, rows(x), 40_000, seed=1)
-    torch.testing.assert_close(other_D.mean(), D.mean(), atol=0.15, rtol=0)
-    torch.testing.assert_close(other_R.mean(), R.mean(), atol=0.15, rtol=0)
+    assert abs(gaps[2]) < 0.02
+    other_D, other_R = terms(made, rows(x), 2000, seed=1)
+    torch.testing.assert_close(other_D.mean(), D.mean(), atol=0.25, rtol=0)
+    torch.testing.assert_close(other_R.mean(), R.mean(), atol=0.25, rtol=0)
 
 
 @torch.no_grad()
 def test_samples_come_from_the_learned_prior() -> None:
     made, _, _, mean = _with_flow()
-    x = torch.from_numpy(sample(made, 40_000, seed=0)).double()
+    x = torch.from_numpy(sample(made, 20_000, seed=0)).double()
     error = x.std(0) / math.sqrt(len(x))
     assert ((x.mean(0) - mean).abs() < 5 * error).all()
     assert (mean - torch.tensor([0.3, -0.2, 0.1])).abs().max() > 0.1  # where N(0, I) would have it
