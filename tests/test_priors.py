@@ -7,13 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from mmdgm.api import train
 from mmdgm.errors import InputError
 from mmdgm.evaluation import bound_terms, importance_weighted
 from mmdgm.latents import BernoulliLatents, GaussianLatents
 from mmdgm.model import MaxMarginDGM
 from mmdgm.novelty import terms
 from mmdgm.priors import FamilyPrior, FlowPrior
-from mmdgm.recipes import Recipe, changed
+from mmdgm.recipes import Recipe, changed, recipe_named
 from mmdgm.runtime import drawing, generator
 from mmdgm.sampling import sample
 from tests.conftest import factor_analysis, rows
@@ -132,3 +133,16 @@ def test_samples_come_from_the_learned_prior() -> None:
     error = x.std(0) / math.sqrt(len(x))
     assert ((x.mean(0) - mean).abs() < 5 * error).all()
     assert (mean - torch.tensor([0.3, -0.2, 0.1])).abs().max() > 0.1  # where N(0, I) would have it
+
+
+def test_the_recipe_s_layers_are_learned_with_the_rest() -> None:
+    recipe = replace(recipe_named("mmva-mnist"), data="digits", epochs=2, batch_size=100, adversary=0.0)
+    trained = train(replace(recipe, prior_layers=3, rate="sampled"), seed=0)
+    assert trained is not None
+    prior = trained.model.prior
+    assert isinstance(prior, FlowPrior)
+    assert len(prior.couplings) == 3
+    assert all(coupling.head.weight.abs().max() > 1e-4 for coupling in prior.couplings)
+    other = train(recipe, seed=0)
+    assert other is not None
+    assert isinstance(other.model.prior, FamilyPrior)
