@@ -25,8 +25,7 @@ from mmdgm.data.splits import split
 from mmdgm.errors import InputError, unknown
 from mmdgm.experiments.figures import draw
 from mmdgm.experiments.jobs import JOBS, TARGETS, Job, Size, Target, in_order
-from mmdgm.experiments.paper import HoleTable
-from mmdgm.experiments.results import beside, beside_with_holes, read
+from mmdgm.experiments.results import of_a_table, read
 from mmdgm.impute_run import evaluate_holes
 from mmdgm.progress import ProgressBar
 from mmdgm.recipes import Recipe
@@ -254,11 +253,8 @@ class Reproduction:
     def _write_table(self, target: Target) -> Iterator[Path]:
         if target.table is None:
             return
-        rows = read(self._results)
-        table = target.table
-        text = beside_with_holes(table, rows) if isinstance(table, HoleTable) else beside(table, rows)
         path = self.out / "tables" / f"{target.name}.md"
-        write_atomically(path, f"{text}\n".encode())
+        write_atomically(path, of_a_table(target.table, read(self._results)).encode())
         yield path
 
 

@@ -199,6 +199,11 @@ def _gallery(pictures: tuple[str, ...]) -> list[str]:
     return ["## Figures", *parts, _WHY_NOT_KEPT] if parts else []
 
 
+def of_a_table(table: Table | HoleTable, rows: list[Row]) -> str:
+    """A table of the paper beside ours, as a file of its own."""
+    return (beside_with_holes(table, rows) if isinstance(table, HoleTable) else beside(table, rows)) + "\n"
+
+
 def beside(table: Table, rows: list[Row]) -> str:
     """A table of the paper with our figures in its rows."""
     keys = [key for key in (ERROR, BOUND) if any(key in line.figures for line in table.lines)]
@@ -346,5 +351,9 @@ def _generated(root: Path) -> dict[Path, str]:
     return {
         readme: f"{head}{BEGIN}\n{short_table(rows)}\n{END}{tail}",
         root / "docs" / "results.md": page(rows, _pictures(root)),
+        **{
+            root / "experiments" / "tables" / f"table{t.number}.md": of_a_table(t, rows)
+            for t in (*TABLES, *HOLE_TABLES)
+        },
         **tables.generated(root),
     }
