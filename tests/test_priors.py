@@ -95,6 +95,9 @@ def test_a_learned_prior_needs_a_sampled_rate() -> None:
         Recipe(prior_layers=4)
     with pytest.raises(InputError, match="latents=gaussian"):
         changed(Recipe(rate="sampled"), ["prior_layers=2", "latents=bernoulli"])
+    for setting in ("bound=false", "estimator=score"):
+        with pytest.raises(InputError, match="nothing would teach the prior"):
+            changed(Recipe(rate="sampled", samples=2), ["prior_layers=2", setting])
 
 
 def _with_flow() -> tuple[MaxMarginDGM, Tensor, Tensor, Tensor]:
@@ -121,6 +124,11 @@ def test_under_a_learned_prior_bound_and_importance_weights_are_of_that_prior() 
     gaps = [(exact - found).mean().item() for found in (-(D + R), *weighted)]
     assert gaps[0] > gaps[1] > abs(gaps[2])
     assert abs(gaps[2]) < 0.02
+    side = torch.linspace(-9, 9, 201, dtype=torch.float64)
+    z = torch.cartesian_prod(side, side).unsqueeze(1)
+    log_q = made.recognition(x, torch.ones_like(x, dtype=torch.bool)).q.log_prob(z).sum(-1)
+    exact_R = (log_q.exp() * (log_q - made.prior.log_prob(z))).sum(0) * (side[1] - side[0]) ** 2
+    torch.testing.assert_close(R.mean(), exact_R.mean(), atol=0.1, rtol=0)
     other_D, other_R = terms(made, rows(x), 2000, seed=1)
     torch.testing.assert_close(other_D.mean(), D.mean(), atol=0.25, rtol=0)
     torch.testing.assert_close(other_R.mean(), R.mean(), atol=0.25, rtol=0)

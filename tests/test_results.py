@@ -62,6 +62,8 @@ def test_the_page_sets_every_row_of_the_paper_beside_ours(tmp_path: Path) -> Non
     assert "| `rect:6` | 0, 1 | 0.0500, 0.0600 | 0.0600, 0.0600 | 1.50, 1.70 | 1.90, 1.90 | 3.00, 3.00 |" in text
     assert "| hole | `cmmva-mnist-holes` | mean |" in text
     assert "| `rect:8` | 0.5000 | 0.7500 |" in text
+    alone = "### cmmva-mnist-holes\n\n    mmdgm train cmmva-mnist-holes --seed SEED --out RUN\n\n- seeds: 0\n- training"
+    assert alone in text  # no figures of whole rows, but its command and its seed
     for line in (line for table in TABLES for line in table.lines):
         assert f"| {line.model} | {line.figures['error_percent']:.2f} |" in text
     for pattern in (pattern for table in HOLE_TABLES for pattern in table.rows):

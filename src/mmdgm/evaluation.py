@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution
 
 from mmdgm.data.batches import Batch
 from mmdgm.data.dataset import UNKNOWN
@@ -154,15 +153,8 @@ def bound_terms(model: MaxMarginDGM, data: Batch, samples: int, key: torch.Gener
         q = model.recognition(x, part.observed, label=label).q
         z = model.latents.make(q, _latent_noise(model, len(x), samples, key))
         distortions.append(distortion(model.generative(z, label), x, part.observed).mean(0).cpu().double())
-        rates.append(rate(model, q, z).cpu().double())
+        rates.append(model.prior.rate(q, z).mean(0).cpu().double())
     return torch.cat(distortions), torch.cat(rates)
-
-
-def rate(model: MaxMarginDGM, q: Distribution, z: Tensor) -> Tensor:
-    """R_n in closed form; under a learned prior, which has none, from the samples of z."""
-    if model.recipe.prior_layers:
-        return sampled_rate(q, model.prior.log_prob(z), z).mean(0)
-    return model.latents.divergence(q)
 
 
 def importance_weighted(

@@ -118,7 +118,7 @@ def _rate(model: MaxMarginDGM, q: Distribution, z: Tensor) -> Tensor:
     """R_n for each sample of z, (L, B)."""
     if model.recipe.rate == "sampled":
         return sampled_rate(q, model.prior.log_prob(z), z)
-    return model.latents.divergence(q).expand(z.shape[:-1])
+    return model.prior.rate(q, z)
 
 
 def _reads_samples(model: MaxMarginDGM) -> bool:

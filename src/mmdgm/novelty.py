@@ -22,7 +22,7 @@ from torch.distributions import Normal
 from mmdgm.data.batches import Batch
 from mmdgm.errors import InputError
 from mmdgm.model import MaxMarginDGM
-from mmdgm.objective import distortion, sampled_rate
+from mmdgm.objective import distortion
 from mmdgm.runtime import generator
 
 _ROWS = 1000
@@ -84,10 +84,7 @@ def _terms(
     assert model.generative is not None
     z = mu + log_sigma.exp() * noise
     D = distortion(model.generative(z), x, observed).mean(0)
-    if model.recipe.prior_layers:
-        q = Normal(mu, log_sigma.exp(), validate_args=False)
-        return D, sampled_rate(q, model.prior.log_prob(z), z).mean(0)
-    return D, 0.5 * (mu.square() + (2 * log_sigma).exp() - 1 - 2 * log_sigma).sum(-1)
+    return D, model.prior.rate(Normal(mu, log_sigma.exp(), validate_args=False), z).mean(0)
 
 
 def _noise(model: MaxMarginDGM, like: Tensor, samples: int, seed: int) -> Tensor:

@@ -8,9 +8,11 @@ from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.distributions import Distribution
 
 from mmdgm.latents import GaussianLatents, Latents
 from mmdgm.networks import MLP, linear
+from mmdgm.objective import sampled_rate
 
 _WIDTH = 256
 """Hidden units of a coupling layer's network."""
@@ -25,6 +27,10 @@ class Prior(Protocol):
 
     def sample(self, like: Tensor) -> Tensor:
         """z ~ p(z) in the shape of `like`, from torch's global generator."""
+        ...
+
+    def rate(self, q: Distribution, z: Tensor) -> Tensor:
+        """R_n for each sample of z, (L, B): in closed form where there is one, else from the sample."""
         ...
 
 
@@ -43,6 +49,10 @@ class FamilyPrior(nn.Module):
         """K independent variables."""
         z: Tensor = self.latents.prior(like).sample()
         return z.to(like.dtype)
+
+    def rate(self, q: Distribution, z: Tensor) -> Tensor:
+        """The family's KL(q || p), the same for every sample."""
+        return self.latents.divergence(q).expand(z.shape[:-1])
 
 
 class Coupling(nn.Module):
@@ -97,6 +107,10 @@ class FlowPrior(nn.Module):
             shift, log_scale = layer.shift_and_log_scale(z)
             z = z * log_scale.exp() + shift
         return z
+
+    def rate(self, q: Distribution, z: Tensor) -> Tensor:
+        """log q(z | x) - log p(z)."""
+        return sampled_rate(q, self.log_prob(z), z)
 
 
 def _stays(latent_size: int, number: int) -> Tensor:

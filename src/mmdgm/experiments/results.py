@@ -81,6 +81,8 @@ class Row:
             lines += [_train(job.starts_from, "--out START")]
             on = "--init-from START "
         lines += [_train(self.recipe, f"{on}--out RUN")]
+        if self.pattern is not None:  # what looks at the holes stands beside their figures
+            return "\n".join(f"    {line}" for line in lines)
         K = one.get("protocol", {}).get("importance_samples", 0)
         more = f"--importance-samples {K} " if K else ""
         lines += [f"mmdgm evaluate RUN --split test {more}--out experiments/results/{self.recipe}-seed-SEED.json"]
@@ -177,10 +179,11 @@ def page(rows: list[Row], pictures: tuple[str, ...] = ()) -> str:
         PROTOCOLS,
     ]
     for data, about in ABOUT.items():
-        own = [row for row in rows if row.data == data and row.pattern is None]
+        own = [row for row in rows if row.data == data]
         if own:
             parts += [f"## Every recipe on {data}", about, short_table(own)]
-            parts += [_every_seed(row, [r for r in rows if r.recipe == row.recipe and r.pattern]) for row in own]
+            names = dict.fromkeys(row.recipe for row in own)
+            parts += [_every_seed([row for row in own if row.recipe == name]) for name in names]
     return "\n\n".join(parts) + "\n"
 
 
@@ -276,13 +279,20 @@ def _cells(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _every_seed(row: Row, with_holes: list[Row]) -> str:
+def _every_seed(own: list[Row]) -> str:
+    """What there is of a recipe: with whole rows, with holes, or both."""
+    with_holes = [row for row in own if row.pattern is not None]
+    row = next((row for row in own if row.pattern is None), own[0])
     one = row.found[0]
-    K = one.get("protocol", {}).get("importance_samples", 0)
+    figures = ""
+    if row.pattern is None:
+        K = one.get("protocol", {}).get("importance_samples", 0)
+        figures = (
+            f"- error, %: {row.each(ERROR)}\n- bound, nats: {row.each(BOUND)}\n"
+            f"- log-likelihood, nats, K = {K}: {row.each('likelihood_nats')}\n"
+        )
     told = (
-        f"### {row.recipe}\n\n{row.commands}\n\n"
-        f"- seeds: {row.seeds}\n- error, %: {row.each(ERROR)}\n- bound, nats: {row.each(BOUND)}\n"
-        f"- log-likelihood, nats, K = {K}: {row.each('likelihood_nats')}\n"
+        f"### {row.recipe}\n\n{row.commands}\n\n- seeds: {row.seeds}\n{figures}"
         f"- training rows: {'all' if one['settings']['split'] == 'whole' else 'those not held back for validation'}\n"
         f"- minutes a seed: {row.minutes} on {row.machines}; torch {one['versions']['torch']}\n"
         f"- data sha256: `{one['data_sha256']}`"

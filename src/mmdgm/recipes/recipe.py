@@ -175,6 +175,11 @@ class Recipe:
             f"form then; got latents={self.latents}, rate={self.rate}.",
         )
         yield (
+            self.prior_layers > 0 and not (self.bound and self.estimator == "reparameterised"),
+            f"prior_layers={self.prior_layers} needs bound=true and estimator=reparameterised, or nothing would teach "
+            f"the prior; got bound={str(self.bound).lower()}, estimator={self.estimator}.",
+        )
+        yield (
             self.conditional and (self.C > 0 or not self.bound),
             f"conditional=true needs C=0 and bound=true: classes are told apart by p(y | x); got C={self.C:g}, "
             f"bound={str(self.bound).lower()}.",
