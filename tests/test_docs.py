@@ -1,18 +1,22 @@
 """The examples of the README and the docs run as they stand, and what they name is there."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mmdgm.cli import app
+from mmdgm.experiments.jobs import JOBS, Job
 from mmdgm.experiments.results import stale
 from mmdgm.experiments.tutorial import page
 from mmdgm.latents import LATENTS
+from mmdgm.recipes import Recipe
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
@@ -71,6 +75,16 @@ def test_every_function_and_test_of_paper_to_code_is_there() -> None:
 
 def test_the_tables_are_what_the_results_say() -> None:
     assert stale(ROOT) == []
+
+
+def test_results_are_of_the_recipes_as_they_are() -> None:
+    files = list((ROOT / "experiments/results").glob("*.json"))
+    assert len(files) > 50
+    for file in files:
+        told = json.loads(file.read_text())
+        job = JOBS.get(told["recipe"], Job(told["recipe"], told["recipe"]))
+        trained = replace(Recipe.from_json(told["settings"]), summary=job.recipe.summary)
+        assert trained == job.recipe, file.name
 
 
 def test_imports_point_one_way() -> None:
